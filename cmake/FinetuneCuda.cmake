@@ -1,0 +1,1 @@
+# The plugin libfinetune_cuda: every line of CUDA in the project.

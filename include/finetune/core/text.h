@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace finetune {
+
+/// The candidate nearest to `name` by edit distance, if near enough to be a slip of the pen.
+std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+/// "a, b and 3 more".
+std::string join_some(const std::vector<std::string>& items, size_t most = 10);
+
+/// The first byte at which `text` stops being valid UTF-8 (overlong forms and surrogates are not), or npos.
+size_t find_invalid_utf8(std::string_view text);
+
+/// "1,234,567".
+std::string with_thousands(long long number);
+
+}  // namespace finetune

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "finetune/config/run_config.h"
+#include "finetune/data/label_map.h"
+#include "finetune/data/row_reader.h"
+#include "finetune/tokenizer/tokenizer.h"
+
+namespace finetune {
+
+/// All rows of a split, encoded, on the host: one flat arena of tokens, ragged.
+struct EncodedDataset {
+  std::vector<int32_t> input_ids;        ///< [T] every token of every row, special tokens included
+  std::vector<int64_t> row_offsets;      ///< [R + 1] row r is input_ids[row_offsets[r] .. row_offsets[r + 1])
+  std::vector<int32_t> second_segments;  ///< [R] first position in the row whose token type is 1 (its length: none)
+  std::vector<int64_t> labels;           ///< [R] class ids, or `ignore_index`; empty where the split has no labels
+  int64_t num_truncated = 0;             ///< rows that lost tokens to max_length
+  int64_t num_replaced = 0;              ///< rows with bytes that were not UTF-8, replaced
+  std::string fingerprint;               ///< hash over ids, offsets and labels
+
+  int64_t num_rows() const { return static_cast<int64_t>(row_offsets.empty() ? 0 : row_offsets.size() - 1); }
+  int64_t length(int64_t row) const {
+    return row_offsets[static_cast<size_t>(row) + 1] - row_offsets[static_cast<size_t>(row)];
+  }
+};
+
+/// Rows of one or more files, as text. `labels[i]` is empty where `rows` have none.
+struct TextDataset {
+  std::vector<std::string> texts;
+  std::vector<std::string> pairs;   ///< empty, or one a row
+  std::vector<std::string> labels;  ///< empty, or one a row
+  std::vector<int64_t> lines;       ///< first line of each row in its file
+  std::vector<uint32_t> file_index; ///< into `files`
+  std::vector<std::filesystem::path> files;
+  int64_t num_replaced = 0;
+
+  int64_t num_rows() const { return static_cast<int64_t>(texts.size()); }
+  /// "train.csv:17", for messages.
+  std::string place(int64_t row) const;
+};
+
+/// Reads whole files. Throws `DataError`, also where there is not one row.
+TextDataset read_dataset(const std::vector<std::filesystem::path>& files, const DataConfig& config,
+                         LabelPresence labels, std::optional<int64_t> max_rows = std::nullopt);
+
+/// Moves a deterministic `fraction` of rows (at least one, by `seed`) out of `train` and returns them, order kept.
+TextDataset split_off(TextDataset& train, double fraction, uint64_t seed);
+
+/// Encodes all rows on `threads` threads; the result does not depend on their number.
+/// Throws `DataError` for a label that `labels` does not have (file, line, value, known labels), and for a row that cannot
+/// be truncated as asked.
+EncodedDataset encode_dataset(const TextDataset& rows, const Tokenizer& tokenizer, const EncodeOptions& options,
+                              const LabelMap& labels, int threads);
+
+}  // namespace finetune

@@ -1,0 +1,175 @@
+#include "finetune/core/file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "finetune/core/error.h"
+
+namespace finetune {
+namespace {
+
+[[noreturn]] void throw_errno(const std::string& action, const std::filesystem::path& path) {
+  throw std::system_error(errno, std::generic_category(), "cannot " + action + " " + path.string());
+}
+
+int open_or_throw(const std::filesystem::path& path, int flags, const char* action) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (descriptor < 0 && errno == EINTR);
+  if (descriptor < 0) throw_errno(action, path);
+  return descriptor;
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path) {
+  const int descriptor = open_or_throw(path, O_RDONLY, "open");
+  std::string content;
+  struct stat info {};
+  if (::fstat(descriptor, &info) == 0 && info.st_size > 0) content.reserve(static_cast<size_t>(info.st_size));
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t count = ::read(descriptor, buffer, sizeof(buffer));
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      const int error = errno;
+      ::close(descriptor);
+      errno = error;
+      throw_errno("read", path);
+    }
+    if (count == 0) break;
+    content.append(buffer, static_cast<size_t>(count));
+  }
+  ::close(descriptor);
+  return content;
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const int descriptor = open_or_throw(path, O_RDONLY, "open");
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0 || S_ISDIR(info.st_mode)) {
+    if (S_ISDIR(info.st_mode)) errno = EISDIR;
+    const int error = errno;
+    ::close(descriptor);
+    errno = error;
+    throw_errno("map", path);
+  }
+  size_ = static_cast<size_t>(info.st_size);
+  if (size_ > 0) {
+    void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (address == MAP_FAILED) {
+      const int error = errno;
+      ::close(descriptor);
+      errno = error;
+      throw_errno("map", path);
+    }
+    data_ = static_cast<const std::byte*>(address);
+  }
+  ::close(descriptor);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+OutputFile::OutputFile(const std::filesystem::path& path)
+    : path_(path), descriptor_(open_or_throw(path, O_WRONLY | O_CREAT | O_TRUNC, "create")) {}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::write(const void* data, size_t size) {
+  const char* position = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t count = ::write(descriptor_, position, size);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      throw_errno("write", path_);
+    }
+    position += count;
+    size -= static_cast<size_t>(count);
+  }
+}
+
+void OutputFile::sync() {
+  // A failed fsync may drop the dirty pages, so it is never retried: the data must be taken as lost.
+  if (::fsync(descriptor_) != 0) throw_errno("fsync", path_);
+}
+
+void OutputFile::close() {
+  const int descriptor = std::exchange(descriptor_, -1);
+  if (descriptor >= 0 && ::close(descriptor) != 0 && errno != EINTR) throw_errno("close", path_);
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  const int descriptor = open_or_throw(directory, O_RDONLY | O_DIRECTORY, "open folder");
+  const int result = ::fsync(descriptor);
+  const int error = errno;
+  ::close(descriptor);
+  errno = error;
+  if (result != 0) throw_errno("fsync folder", directory);
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
+  try {
+    OutputFile file(temporary);
+    file.write(content);
+    file.sync();
+    file.close();
+    std::filesystem::rename(temporary, path);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
+  const auto parent = path.parent_path();
+  sync_directory(parent.empty() ? "." : parent);
+}
+
+FileLock::FileLock(const std::filesystem::path& path) {
+  descriptor_ = open_or_throw(path, O_RDWR | O_CREAT, "open lock");
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    char holder[32] = {};
+    const ssize_t count = ::pread(descriptor_, holder, sizeof(holder) - 1, 0);
+    ::close(descriptor_);
+    if (error != EWOULDBLOCK) {
+      errno = error;
+      throw_errno("lock", path);
+    }
+    std::string who = count > 0 ? std::string(holder) : std::string();
+    while (!who.empty() && (who.back() == '\n' || who.back() == ' ')) who.pop_back();
+    throw ConfigError(path.parent_path().string() + " is in use by another run" +
+                      (who.empty() ? "" : " (process " + who + ")") +
+                      "; wait for it to end, stop it, or choose another output_dir");
+  }
+  const std::string me = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, me.data(), me.size(), 0) < 0) {
+    // Only the message of a second run needs the number; the lock itself holds.
+  }
+}
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace finetune
