@@ -1,1 +1,102 @@
-namespace finetune {}
+#include "finetune/device/device.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <sched.h>
+#include <torch/version.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "finetune/core/error.h"
+#include "finetune/core/version.h"
+#include "finetune/device/plugin.h"
+
+namespace finetune {
+namespace {
+
+std::string field_of_file(const char* file, const std::string& field) {
+  std::ifstream stream(file);
+  std::string line;
+  while (std::getline(stream, line)) {
+    if (line.rfind(field, 0) != 0) continue;
+    const size_t begin = line.find_first_not_of(" \t:", field.size());
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+int64_t status_bytes(const char* field) {
+  return std::strtoll(field_of_file("/proc/self/status", field).c_str(), nullptr, 10) * 1024;
+}
+
+class CpuServices final : public DeviceServices {
+ public:
+  MemoryStats memory(c10::Device) const override {
+    const int64_t resident = status_bytes("VmRSS");
+    return {.allocated = resident, .reserved = resident, .peak = status_bytes("VmHWM")};
+  }
+  void synchronize(c10::Device) const override {}
+  std::string describe(c10::Device) const override {
+    std::ostringstream text;
+    const std::string name = field_of_file("/proc/cpuinfo", "model name");
+    text << (name.empty() ? "CPU" : name) << ", " << at::get_num_threads() << " threads, " << at::get_cpu_capability();
+    return text.str();
+  }
+};
+
+const CpuServices& cpu_services() {
+  static const CpuServices services;
+  return services;
+}
+
+OpenDevice open_cpu(std::string reason) { return {c10::Device(c10::kCPU), &cpu_services(), std::move(reason)}; }
+
+}  // namespace
+
+int64_t available_threads() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return CPU_COUNT(&set);
+}
+
+OpenDevice open_device(const std::string& request, int64_t threads) {
+  at::set_num_threads(static_cast<int>(threads > 0 ? threads : available_threads()));
+  if (request == "cpu") return open_cpu("asked for");
+  if (request == "auto") {
+    std::string why_not;
+    const DevicePlugin* cuda = load_device_plugin("cuda", &why_not);
+    if (cuda == nullptr) return open_cpu("no usable GPU: " + why_not);
+    return {c10::Device(c10::kCUDA, 0), cuda->services, "a usable GPU was found"};
+  }
+  std::optional<c10::Device> device;
+  try {
+    device.emplace(request);
+  } catch (const c10::Error&) {
+    throw ConfigError("device: found '" + request + "', expected auto, cpu, cuda or cuda:N");
+  }
+  std::string why_not;
+  const DevicePlugin* plugin = load_device_plugin(c10::DeviceTypeName(device->type(), /*lower_case=*/true), &why_not);
+  if (plugin == nullptr) {
+    throw DeviceError("device '" + request + "' cannot be used: " + why_not + "; choose device cpu, or mend the cause");
+  }
+  const auto index = static_cast<c10::DeviceIndex>(device->has_index() ? device->index() : 0);
+  if (index >= plugin->num_devices) {
+    throw DeviceError("device '" + request + "': this machine has " + std::to_string(plugin->num_devices) +
+                      " such device(s), numbered from 0");
+  }
+  return {c10::Device(device->type(), index), plugin->services, "asked for"};
+}
+
+Json describe_environment(const OpenDevice& device) {
+  return Json{{"finetune", FINETUNE_VERSION},
+              {"libtorch", TORCH_VERSION},
+              {"device", device.device.str()},
+              {"device_name", device.services->describe(device.device)},
+              {"device_reason", device.reason},
+              {"isa", at::get_cpu_capability()},
+              {"threads", at::get_num_threads()}};
+}
+
+}  // namespace finetune

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+
+#include "finetune/core/json.h"
+
+namespace finetune {
+
+/// Bytes of a device's memory held by this process. On the CPU: resident memory.
+struct MemoryStats {
+  int64_t allocated = 0;
+  int64_t reserved = 0;
+  int64_t peak = 0;
+};
+
+/// What else than tensor operations is needed of a device: one implementation in the binary (CPU), others in plugins.
+class DeviceServices {
+ public:
+  virtual ~DeviceServices() = default;
+  virtual MemoryStats memory(c10::Device device) const = 0;
+  /// Waits for all work queued on the device. Never called between two log points.
+  virtual void synchronize(c10::Device device) const = 0;
+  /// One line: "NVIDIA H200, 139 GiB", "AMD EPYC, 2 threads, AVX2".
+  virtual std::string describe(c10::Device device) const = 0;
+};
+
+/// A device in use, and why it is this one.
+struct OpenDevice {
+  c10::Device device;
+  const DeviceServices* services;  ///< lives as long as the process
+  std::string reason;              ///< "asked for", "no NVIDIA driver", ...
+};
+
+/// Opens the device a config asks for (`auto`, `cpu`, `cuda`, `cuda:1`), loading the plugin it needs, and sets the number of
+/// threads (0: every core this process may use).
+/// Throws `DeviceError` with the cause and the remedy where it cannot be used; `auto` falls back to the CPU and says why.
+OpenDevice open_device(const std::string& request, int64_t threads);
+
+/// Threads, instruction set and versions: what a run's log begins with.
+Json describe_environment(const OpenDevice& device);
+
+/// The number of threads that `threads: 0` stands for: the cores this process may run on.
+int64_t available_threads();
+
+}  // namespace finetune
