@@ -9,12 +9,12 @@
 
 namespace finetune {
 
-/// Reads a config file, applies overrides `a.b=value` (the value is JSON, or a bare string; `null` unsets) and
-/// validates the whole. Relative paths in the file are taken from the file's folder, those in overrides from the
-/// working directory; the result holds absolute paths.
+/// Reads a config file, applies overrides `a.b=value` (the value is JSON, or a bare string; `null` unsets)
+/// and validates the whole. Relative paths in the file are taken from the file's folder, those in overrides
+/// from the working directory; the result holds absolute paths.
 ///
-/// Throws `ConfigError` with every problem found, a line each: file and JSON pointer, what was found, what was expected, and
-/// the nearest known key for an unknown one.
+/// Throws `ConfigError` with every problem found, a line each: file and JSON pointer, what was found, what
+/// was expected, and the nearest known key for an unknown one.
 RunConfig load_run_config(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 
 /// The same for a config that is already JSON (a saved run's); relative paths are taken from `base`.

@@ -9,11 +9,15 @@
 
 namespace finetune {
 
-/// A length of training: steps (updates), or epochs.
+/// A length of training: steps (updates), or epochs. A count of 0 means never.
 struct Interval {
   enum class Unit { kSteps, kEpochs };
   double count = 0;
   Unit unit = Unit::kSteps;
+
+  bool never() const { return count == 0; }
+
+  bool operator==(const Interval&) const = default;
 };
 
 enum class TaskType { kSequenceClassification };
@@ -23,16 +27,22 @@ struct TaskConfig {
   std::vector<std::string> labels;  ///< order of the classes; empty: learned from the training data, sorted
   int64_t ignore_index = -100;      ///< a row with this label id adds nothing to loss or metrics
   double label_smoothing = 0.0;
+
+  bool operator==(const TaskConfig&) const = default;
 };
 
 enum class WeightInit { kPretrained, kRandom };
 
 struct ModelConfig {
-  std::filesystem::path path;  ///< Hugging Face directory
+  /// Hugging Face directory, absolute; left relative where no such folder exists and the name may be a hub id
+  /// (`org/name`).
+  std::filesystem::path path;
   WeightInit init = WeightInit::kPretrained;
   std::optional<double> dropout;             ///< unset: the model's own config.json
   std::optional<double> attention_dropout;   ///< unset: the model's own
   std::optional<double> classifier_dropout;  ///< unset: the model's own
+
+  bool operator==(const ModelConfig&) const = default;
 };
 
 enum class DataFormat { kAuto, kCsv, kTsv, kJsonl, kFolder };
@@ -44,6 +54,8 @@ enum class Truncation { kLongestFirst, kOnlyFirst, kOnlySecond, kNone };
 struct ColumnName {
   std::string name;
   std::optional<size_t> index;
+
+  bool operator==(const ColumnName&) const = default;
 };
 
 struct DataConfig {
@@ -62,19 +74,23 @@ struct DataConfig {
   double validation_fraction = 0.0;  ///< of the training rows, when `validation` is empty
   std::optional<int64_t> max_rows;   ///< the first N training rows
   bool shuffle = true;
+
+  bool operator==(const DataConfig&) const = default;
 };
 
 /// Rows a forward pass; `kAuto` lets the device decide.
 struct MicroBatchSize {
   bool automatic = true;
   int64_t rows = 0;
+
+  bool operator==(const MicroBatchSize&) const = default;
 };
 
 enum class Precision { kAuto, kFp32 };
 enum class OnNonfinite { kSkip, kAbort };
 
 struct TrainConfig {
-  std::optional<double> epochs;      ///< total; with neither set: 3
+  std::optional<double> epochs;      ///< total; loading sets 3 where neither this nor max_steps is given
   std::optional<int64_t> max_steps;  ///< total updates
   int64_t batch_size = 32;           ///< rows an update, over all ranks and micro-batches
   MicroBatchSize micro_batch_size;
@@ -83,6 +99,8 @@ struct TrainConfig {
   Interval eval_every{1, Interval::Unit::kEpochs};
   Interval log_every{10, Interval::Unit::kSteps};
   OnNonfinite on_nonfinite = OnNonfinite::kAbort;
+
+  bool operator==(const TrainConfig&) const = default;
 };
 
 enum class OptimizerType { kAdamW, kAdam, kSgd };
@@ -90,12 +108,14 @@ enum class OptimizerType { kAdamW, kAdam, kSgd };
 struct OptimizerConfig {
   OptimizerType type = OptimizerType::kAdamW;
   double learning_rate = 2e-5;
-  double weight_decay = 0.01;  ///< AdamW's default; 0 for adam and sgd unless set
+  double weight_decay = 0.01;  ///< AdamW's default; loading sets 0 for adam and sgd unless it is given
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double max_grad_norm = 1.0;  ///< 0: no clipping
+  double max_grad_norm = 1.0;                                                          ///< 0: no clipping
   std::vector<std::string> no_decay{"bias", "LayerNorm.weight", "layer_norm.weight"};  ///< name patterns
+
+  bool operator==(const OptimizerConfig&) const = default;
 };
 
 enum class ScheduleType { kLinear, kCosine, kConstant, kPolynomial, kInverseSqrt };
@@ -103,6 +123,8 @@ enum class ScheduleType { kLinear, kCosine, kConstant, kPolynomial, kInverseSqrt
 struct ScheduleConfig {
   ScheduleType type = ScheduleType::kLinear;
   double warmup = 0.0;  ///< below 1: a fraction of all steps; else a count of steps
+
+  bool operator==(const ScheduleConfig&) const = default;
 };
 
 struct CheckpointConfig {
@@ -111,10 +133,14 @@ struct CheckpointConfig {
   bool keep_best = true;
   std::string metric = "loss";  ///< of the validation data; what `best` means
   std::string mode = "auto";    ///< `min`, `max`, or `auto` by the metric
+
+  bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct LoggingConfig {
   bool jsonl = true;
+
+  bool operator==(const LoggingConfig&) const = default;
 };
 
 /// Everything a run depends on, resolved and validated. Plain data: copy it freely.
@@ -132,6 +158,8 @@ struct RunConfig {
   ScheduleConfig schedule;
   CheckpointConfig checkpoint;
   LoggingConfig logging;
+
+  bool operator==(const RunConfig&) const = default;
 };
 
 }  // namespace finetune
