@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "finetune/model/encoder.h"
+
+namespace finetune {
+
+/// An encoder and the head that Hugging Face's `...ForSequenceClassification` puts on it.
+class SequenceClassifier {
+ public:
+  /// Creates every parameter on `device`, uninitialised.
+  SequenceClassifier(const EncoderConfig& config, int64_t num_labels, c10::Device device);
+
+  /// Logits [B, num_labels] float32.
+  at::Tensor forward(const Batch& batch, const ForwardMode& mode) const;
+
+  const EncoderConfig& config() const { return config_; }
+  const std::vector<Parameter>& parameters() const { return store_.parameters(); }
+  std::string base_prefix() const { return encoder_->base_prefix(); }
+
+  /// Gives every parameter its initial value (see `initialize`); weights are loaded over them.
+  void initialize_parameters(uint64_t seed);
+
+ private:
+  EncoderConfig config_;
+  ParameterStore store_;
+  std::unique_ptr<Encoder> encoder_;
+  at::Tensor weight_;  ///< [num_labels, H]
+  at::Tensor bias_;    ///< [num_labels]
+};
+
+}  // namespace finetune

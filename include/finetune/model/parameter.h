@@ -1,0 +1,46 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace finetune {
+
+/// A trainable tensor under its Hugging Face name. Both tensors may be views into a larger one (queries, keys and values lie in
+/// one storage, since one product computes them).
+struct Parameter {
+  std::string name;
+  at::Tensor value;
+  at::Tensor grad;  ///< same shape; gradients are added here, the optimizer clears it
+};
+
+/// Creates the parameters of a model on its device and keeps them in Hugging Face's order. Gradients are allocated with them, so
+/// that training allocates nothing of a weight's size.
+class ParameterStore {
+ public:
+  explicit ParameterStore(c10::Device device) : device_(device) {}
+
+  /// A float32 leaf that requires a gradient, uninitialised.
+  at::Tensor add(const std::string& name, at::IntArrayRef sizes);
+
+  /// One leaf [sum of rows, ...], equal pieces of whose first dimension are the parameters `names`.
+  at::Tensor add_stacked(const std::vector<std::string>& names, at::IntArrayRef sizes_of_one);
+
+  c10::Device device() const { return device_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+
+ private:
+  at::Tensor make_leaf(at::IntArrayRef sizes) const;
+
+  c10::Device device_;
+  std::vector<Parameter> parameters_;
+};
+
+/// How parameters that no weights file fills begin: Hugging Face's rule for encoders. Matrices are normal with `std` from
+/// the counted generator (seed, parameter's name), so a value does not depend on what else the model holds; `bias` 0, LayerNorm weights 1,
+/// the row of the padding token 0.
+void initialize(Parameter& parameter, double std, uint64_t seed, int64_t padding_row);
+
+}  // namespace finetune

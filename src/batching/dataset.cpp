@@ -1,0 +1,31 @@
+#include "finetune/batching/dataset.h"
+
+#include <ATen/ATen.h>
+
+namespace finetune {
+namespace {
+
+template <typename T>
+at::Tensor upload(const std::vector<T>& values, c10::Device device) {
+  const auto host = at::from_blob(const_cast<T*>(values.data()), {static_cast<int64_t>(values.size())},
+                                  c10::CppTypeToScalarType<T>::value);
+  return host.to(device, /*non_blocking=*/false, /*copy=*/true);
+}
+
+}  // namespace
+
+DeviceDataset to_device(const EncodedDataset& dataset, c10::Device device) {
+  DeviceDataset result;
+  result.input_ids = upload(dataset.input_ids, device);
+  result.row_offsets = upload(dataset.row_offsets, device);
+  result.second_segments = upload(dataset.second_segments, device);
+  if (!dataset.labels.empty()) result.labels = upload(dataset.labels, device);
+  result.host_labels = dataset.labels;
+  result.lengths.reserve(static_cast<size_t>(dataset.num_rows()));
+  for (int64_t row = 0; row < dataset.num_rows(); ++row) {
+    result.lengths.push_back(static_cast<int32_t>(dataset.length(row)));
+  }
+  return result;
+}
+
+}  // namespace finetune

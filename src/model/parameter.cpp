@@ -1,0 +1,63 @@
+#include "finetune/model/parameter.h"
+
+#include <ATen/ATen.h>
+
+#include "finetune/core/hash.h"
+#include "finetune/device/random.h"
+
+namespace finetune {
+namespace {
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+uint64_t stream_of(const std::string& name) {
+  Xxh3 hash;
+  hash.update(name);
+  return std::stoull(hash.hex().substr(0, 16), nullptr, 16);
+}
+
+}  // namespace
+
+at::Tensor ParameterStore::make_leaf(at::IntArrayRef sizes) const {
+  auto leaf = at::empty(sizes, at::TensorOptions(at::kFloat).device(device_)).requires_grad_();
+  leaf.mutable_grad() = at::zeros(sizes, at::TensorOptions(at::kFloat).device(device_));
+  return leaf;
+}
+
+at::Tensor ParameterStore::add(const std::string& name, at::IntArrayRef sizes) {
+  return add_stacked({name}, sizes);
+}
+
+at::Tensor ParameterStore::add_stacked(const std::vector<std::string>& names, at::IntArrayRef sizes_of_one) {
+  std::vector<int64_t> sizes = sizes_of_one.vec();
+  const int64_t rows = sizes[0];
+  sizes[0] *= static_cast<int64_t>(names.size());
+  const at::Tensor leaf = make_leaf(sizes);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const int64_t begin = static_cast<int64_t>(i) * rows;
+    parameters_.push_back({names[i], leaf.detach().narrow(0, begin, rows), leaf.grad().narrow(0, begin, rows)});
+  }
+  return leaf;
+}
+
+void initialize(Parameter& parameter, double std, uint64_t seed, int64_t padding_row) {
+  const std::string& name = parameter.name;
+  if (ends_with(name, "bias")) {
+    parameter.value.zero_();
+    return;
+  }
+  if (parameter.value.dim() == 1) {
+    parameter.value.fill_(1.0);
+    return;
+  }
+  std::vector<float> values(static_cast<size_t>(parameter.value.numel()));
+  CounterRandom random(seed, stream_of(name));
+  for (float& value : values) value = static_cast<float>(std * random.normal());
+  const auto host = at::from_blob(values.data(), parameter.value.sizes(), at::kFloat);
+  if (padding_row >= 0 && ends_with(name, "word_embeddings.weight")) host[padding_row].zero_();
+  parameter.value.copy_(host);
+}
+
+}  // namespace finetune
