@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace finetune {
+
+/// Sums since the last log point and since the beginning of the epoch, kept on the device and read once a log point. They are part of
+/// a checkpoint, so that a resumed run logs what an undisturbed one would.
+class TrainMeter {
+ public:
+  explicit TrainMeter(c10::Device device);
+
+  /// loss_sum [] float32 over labels that weigh `label_weight` (on the host).
+  void add_loss(const at::Tensor& loss_sum, double label_weight);
+  /// grad_norm, nonfinite, learning_rate: [] float32, of one update.
+  void add_update(const at::Tensor& grad_norm, const at::Tensor& nonfinite, const at::Tensor& learning_rate);
+
+  struct Values {
+    double loss = 0;           ///< mean over the labels since the last log point
+    double epoch_loss = 0;     ///< mean over the labels since the epoch began
+    double grad_norm = 0;      ///< of the last update
+    double learning_rate = 0;  ///< of the last update
+    int64_t nonfinite = 0;     ///< updates skipped since the last log point
+  };
+  /// Reads everything in one copy, which waits for the device, and begins a new interval.
+  Values drain();
+  void begin_epoch();
+
+  /// [kNumSums] float64, the live tensor: saved and restored with the run.
+  const at::Tensor& sums() const { return sums_; }
+
+ private:
+  enum Sum : int64_t { kLoss, kWeight, kEpochLoss, kEpochWeight, kGradNorm, kLearningRate, kNonfinite, kNumSums };
+  at::Tensor slot(Sum sum) const;
+
+  at::Tensor sums_;
+};
+
+}  // namespace finetune

@@ -1,0 +1,45 @@
+#include "finetune/metrics/train_meter.h"
+
+#include <ATen/ATen.h>
+
+namespace finetune {
+
+TrainMeter::TrainMeter(c10::Device device)
+    : sums_(at::zeros({kNumSums}, at::TensorOptions(at::kDouble).device(device))) {}
+
+at::Tensor TrainMeter::slot(Sum sum) const { return sums_.select(0, sum); }
+
+void TrainMeter::add_loss(const at::Tensor& loss_sum, double label_weight) {
+  const at::NoGradGuard no_grad;
+  slot(kLoss).add_(loss_sum);
+  slot(kEpochLoss).add_(loss_sum);
+  slot(kWeight).add_(label_weight);
+  slot(kEpochWeight).add_(label_weight);
+}
+
+void TrainMeter::add_update(const at::Tensor& grad_norm, const at::Tensor& nonfinite, const at::Tensor& learning_rate) {
+  const at::NoGradGuard no_grad;
+  slot(kGradNorm).copy_(grad_norm);
+  slot(kLearningRate).copy_(learning_rate);
+  slot(kNonfinite).add_(nonfinite);
+}
+
+TrainMeter::Values TrainMeter::drain() {
+  const auto host = sums_.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+  const auto* sum = host.const_data_ptr<double>();
+  const auto mean = [](double total, double weight) { return weight > 0 ? total / weight : 0.0; };
+  Values values{.loss = mean(sum[kLoss], sum[kWeight]),
+                .epoch_loss = mean(sum[kEpochLoss], sum[kEpochWeight]),
+                .grad_norm = sum[kGradNorm],
+                .learning_rate = sum[kLearningRate],
+                .nonfinite = static_cast<int64_t>(sum[kNonfinite])};
+  for (const Sum sum_to_clear : {kLoss, kWeight, kNonfinite}) slot(sum_to_clear).zero_();
+  return values;
+}
+
+void TrainMeter::begin_epoch() {
+  slot(kEpochLoss).zero_();
+  slot(kEpochWeight).zero_();
+}
+
+}  // namespace finetune

@@ -1,0 +1,83 @@
+#include "finetune/optim/optimizer.h"
+
+#include <ATen/ATen.h>
+
+#include "finetune/kernels/ops.h"
+
+namespace finetune {
+
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    if (name.size() >= pattern.size() && name.compare(name.size() - pattern.size(), pattern.size(), pattern) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Optimizer::Optimizer(const std::vector<Parameter>& parameters, const OptimizerConfig& config,
+                     const std::vector<float>& rates)
+    : config_(config) {
+  const auto device = parameters.front().value.device();
+  for (const Parameter& parameter : parameters) {
+    names_.push_back(parameter.name);
+    values_.push_back(parameter.value);
+    grads_.push_back(parameter.grad);
+    weight_decays_.push_back(matches_any(parameter.name, config.no_decay) ? 0.0 : config.weight_decay);
+    if (config.type == OptimizerType::kSgd) continue;
+    exp_avgs_.push_back(at::zeros_like(parameter.value, at::MemoryFormat::Contiguous));
+    exp_avg_sqs_.push_back(at::zeros_like(parameter.value, at::MemoryFormat::Contiguous));
+  }
+  steps_ = at::zeros({static_cast<int64_t>(names_.size())}, at::TensorOptions(at::kFloat).device(device));
+  applied_ = at::zeros({1}, at::TensorOptions(at::kLong).device(device));
+  rates_ = at::tensor(at::ArrayRef<float>(rates), at::kFloat).to(device);
+}
+
+UpdateStats Optimizer::step() {
+  const at::NoGradGuard no_grad;
+  UpdateStats stats;
+  stats.grad_norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(grads_, 2.0)));
+  stats.nonfinite = at::isfinite(stats.grad_norm).logical_not().to(at::kFloat);
+  const auto position = at::clamp_max(applied_, rates_.size(0) - 1);
+  stats.learning_rate = rates_.index_select(0, position).squeeze(0);
+
+  // torch.nn.utils.clip_grad_norm_: the factor is max_norm / (norm + 1e-6), at most 1.
+  const auto scale = config_.max_grad_norm > 0
+                         ? at::clamp_max(config_.max_grad_norm / (stats.grad_norm + 1e-6), 1.0)
+                         : at::ones_like(stats.grad_norm);
+  if (config_.type == OptimizerType::kSgd) {
+    const auto keep = 1.0 - stats.nonfinite;
+    const auto rate = stats.learning_rate * keep;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      // A skipped update must not even multiply by a non-finite gradient: 0 * inf is not 0.
+      const auto gradient = at::where(stats.nonfinite.to(at::kBool), at::zeros_like(grads_[i]), grads_[i] * scale);
+      values_[i].sub_((gradient + values_[i] * weight_decays_[i]) * rate);
+      grads_[i].zero_();
+    }
+    steps_.add_(keep);
+  } else {
+    kernels::adam_step(values_, grads_, exp_avgs_, exp_avg_sqs_, steps_, weight_decays_, stats.learning_rate, scale,
+                       stats.nonfinite,
+                       {.beta1 = config_.beta1,
+                        .beta2 = config_.beta2,
+                        .eps = config_.eps,
+                        .decoupled = config_.type == OptimizerType::kAdamW});
+  }
+  applied_.add_(1).sub_(stats.nonfinite.to(at::kLong));
+  return stats;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if (!exp_avgs_.empty()) {
+      tensors.emplace_back("exp_avg/" + names_[i], exp_avgs_[i]);
+      tensors.emplace_back("exp_avg_sq/" + names_[i], exp_avg_sqs_[i]);
+    }
+    tensors.emplace_back("step/" + names_[i], steps_[static_cast<int64_t>(i)]);
+  }
+  tensors.emplace_back("applied", applied_);
+  return tensors;
+}
+
+}  // namespace finetune
