@@ -1,0 +1,298 @@
+#include "key_table.h"
+
+#include <type_traits>
+#include <utility>
+
+namespace finetune::config {
+namespace {
+
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+/// Adds keys for the members of one struct, which `Get` finds in a RunConfig.
+template <class Get>
+class Section {
+ public:
+  Section(Get get, std::vector<Key>& keys) : get_(get), keys_(keys) {}
+
+  /// A key that sets one member; an optional member may stay unset.
+  template <class Member, class Kind>
+  void key(const char* name, Member member, const Kind& kind, const char* doc) {
+    add(
+        name, doc, [ get = get_, member ](auto& config) -> auto& { return get(config).*member; }, kind);
+  }
+
+  /// A key without which a run cannot start.
+  template <class Member, class Kind>
+  void required(const char* name, Member member, const Kind& kind, const char* doc) {
+    key(name, member, kind, doc);
+    keys_.back().required = true;
+  }
+
+  /// A key whose kind sets several members of the struct.
+  template <class Kind>
+  void whole(const char* name, const Kind& kind, const char* doc) {
+    add(name, doc, get_, kind);
+  }
+
+  /// A section below this one, for a member that is a struct; `fill` adds its keys.
+  template <class Member, class Fill>
+  void section(const char* name, Member member, const char* doc, Fill fill) {
+    Key key;
+    key.name = name;
+    key.doc = doc;
+    Section<std::decay_t<decltype(access(member))>> child(access(member), key.children);
+    fill(child);
+    keys_.push_back(std::move(key));
+  }
+
+ private:
+  template <class Member>
+  auto access(Member member) const {
+    return [ get = get_, member ](auto& config) -> auto& { return get(config).*member; };
+  }
+
+  template <class Access, class Kind>
+  void add(const char* name, const char* doc, Access access, const Kind& kind) {
+    Key key;
+    key.name = name;
+    key.doc = doc;
+    key.schema = kind.schema();
+    key.read = [access, kind](const Json& value, const std::filesystem::path& base,
+                              RunConfig& config) -> Refusal {
+      auto& slot = access(config);
+      if constexpr (kIsOptional<std::decay_t<decltype(slot)>>) {
+        typename std::decay_t<decltype(slot)>::value_type content{};
+        auto refusal = kind.read(value, base, content);
+        if (!refusal) slot = content;
+        return refusal;
+      } else {
+        return kind.read(value, base, slot);
+      }
+    };
+    key.write = [access, kind](const RunConfig& config) -> Json {
+      const auto& slot = access(config);
+      if constexpr (kIsOptional<std::decay_t<decltype(slot)>>) {
+        return slot ? kind.write(*slot) : Json(nullptr);
+      } else {
+        return kind.write(slot);
+      }
+    };
+    keys_.push_back(std::move(key));
+  }
+
+  Get get_;
+  std::vector<Key>& keys_;
+};
+
+constexpr auto kTaskKeys = [](auto& s) {
+  using T = TaskConfig;
+  s.key("type", &T::type, Choice<TaskType>{{{TaskType::kSequenceClassification, "sequence_classification"}}},
+        "What is learned.");
+  s.key("labels", &T::labels, distinct_list_of(Text{}),
+        "The classes in the order of their ids. Empty: learned from the training data, sorted.");
+  s.key("ignore_index", &T::ignore_index, integer(),
+        "A row with this label id adds nothing to loss or metrics.");
+  s.key("label_smoothing", &T::label_smoothing, fraction(),
+        "The share of the target that is spread evenly over all classes.");
+};
+
+constexpr auto kModelKeys = [](auto& s) {
+  using T = ModelConfig;
+  s.required(
+      "path", &T::path, ModelPath{},
+      "Folder in Hugging Face's layout (config.json, model.safetensors, tokenizer files), or the hub id of a "
+      "model in the local Hugging Face cache.");
+  s.key("init", &T::init,
+        Choice<WeightInit>{{{WeightInit::kPretrained, "pretrained"}, {WeightInit::kRandom, "random"}}},
+        "Where the first weights come from: the folder, or a random generator.");
+  s.key("dropout", &T::dropout, fraction(),
+        "Dropout of hidden states. Unset: as in the model's config.json.");
+  s.key("attention_dropout", &T::attention_dropout, fraction(),
+        "Dropout of attention probabilities. Unset: as in the model's config.json.");
+  s.key("classifier_dropout", &T::classifier_dropout, fraction(),
+        "Dropout before the classifier. Unset: as in the model's config.json.");
+};
+
+constexpr auto kDataFileKeys = [](auto& s) {
+  using T = DataConfig;
+  s.required("train", &T::train, one_or_more(Path{}), "File or files to train on.");
+  s.key("validation", &T::validation, one_or_more(Path{}), "File or files that choose the best checkpoint.");
+  s.key("test", &T::test, one_or_more(Path{}), "File or files that are measured once, at the end.");
+  s.key("format", &T::format,
+        Choice<DataFormat>{{{DataFormat::kAuto, "auto"},
+                            {DataFormat::kCsv, "csv"},
+                            {DataFormat::kTsv, "tsv"},
+                            {DataFormat::kJsonl, "jsonl"},
+                            {DataFormat::kFolder, "folder"}}},
+        "Layout of the files; auto goes by their names. folder: one folder a class, one text a file.");
+  s.key("encoding", &T::encoding,
+        Choice<TextEncoding>{{{TextEncoding::kUtf8, "utf-8"},
+                              {TextEncoding::kUtf8Replace, "utf-8-replace"},
+                              {TextEncoding::kLatin1, "latin-1"},
+                              {TextEncoding::kUtf16, "utf-16"}}},
+        "Encoding of the files. utf-8 refuses other bytes; utf-8-replace replaces and counts them.");
+  s.key("header", &T::header,
+        Choice<HeaderMode>{
+            {{HeaderMode::kAuto, "auto"}, {HeaderMode::kPresent, true}, {HeaderMode::kAbsent, false}}},
+        "Whether the first line of a CSV or TSV file names the columns.");
+  s.key("delimiter", &T::delimiter, Delimiter{}, "Separates fields. Unset: a comma for CSV, a tab for TSV.");
+};
+
+constexpr auto kDataKeys = [](auto& s) {
+  using T = DataConfig;
+  kDataFileKeys(s);
+  s.key("text", &T::text, Column{}, "The column with the text: a name, or a number from 0.");
+  s.key("text_pair", &T::text_pair, Column{}, "The column with a second text. Unset: rows have one text.");
+  s.key("label", &T::label, Column{}, "The column with the label.");
+  s.key("max_length", &T::max_length, integer(3, 1 << 20),
+        "The most tokens of a row, special tokens included. Clamped to what the model has positions for.");
+  s.key("truncation", &T::truncation,
+        Choice<Truncation>{{{Truncation::kLongestFirst, "longest_first"},
+                            {Truncation::kOnlyFirst, "only_first"},
+                            {Truncation::kOnlySecond, "only_second"},
+                            {Truncation::kNone, "none"}}},
+        "Which text loses tokens where a row is too long; none refuses such rows.");
+  s.key("validation_fraction", &T::validation_fraction, fraction(),
+        "The share of the training rows that is held out for validation, where validation names no file.");
+  s.key("max_rows", &T::max_rows, integer(1), "Train on the first rows only, so many. Unset: all.");
+  s.key("shuffle", &T::shuffle, Boolean{}, "Draw a new order of rows for every epoch.");
+};
+
+constexpr auto kTrainKeys = [](auto& s) {
+  using T = TrainConfig;
+  s.key("epochs", &T::epochs, above(0),
+        "Passes over the training rows, in all. With max_steps, the first reached ends; with neither, 3.");
+  s.key("max_steps", &T::max_steps, integer(1), "Updates, in all.");
+  s.key("batch_size", &T::batch_size, integer(1, 1 << 24),
+        "Rows of an update, over all devices and micro-batches.");
+  s.key("micro_batch_size", &T::micro_batch_size, RowsOrAuto{},
+        "The most rows of one forward pass on one device. auto: what suits the device.");
+  s.key("precision", &T::precision,
+        Choice<Precision>{{{Precision::kAuto, "auto"}, {Precision::kFp32, "fp32"}}},
+        "Number format of the arithmetic.");
+  s.key("drop_last", &T::drop_last, Boolean{},
+        "Leave out the last update of an epoch where it would be smaller.");
+  s.key("eval_every", &T::eval_every, IntervalLength{}, "How often the validation data is measured.");
+  s.key("log_every", &T::log_every, IntervalLength{},
+        "How often loss and rates are read from the device and shown.");
+  s.key("on_nonfinite", &T::on_nonfinite,
+        Choice<OnNonfinite>{{{OnNonfinite::kSkip, "skip"}, {OnNonfinite::kAbort, "abort"}}},
+        "What an update with infinite or undefined gradients does.");
+};
+
+constexpr auto kOptimizerKeys = [](auto& s) {
+  using T = OptimizerConfig;
+  s.key("type", &T::type,
+        Choice<OptimizerType>{
+            {{OptimizerType::kAdamW, "adamw"}, {OptimizerType::kAdam, "adam"}, {OptimizerType::kSgd, "sgd"}}},
+        "The update rule.");
+  s.key("learning_rate", &T::learning_rate, at_least(0),
+        "The highest learning rate; the schedule scales it.");
+  s.key("weight_decay", &T::weight_decay, at_least(0),
+        "Decoupled for adamw, added to the gradient for adam and sgd. Unset: 0.01 for adamw, 0 for adam and "
+        "sgd.");
+  s.whole("betas", Betas{}, "Decay rates of Adam's first and second moment.");
+  s.key("eps", &T::eps, at_least(0), "Added to the denominator of Adam's update.");
+  s.key("max_grad_norm", &T::max_grad_norm, at_least(0), "Gradients are scaled down to this norm. 0: never.");
+  s.key("no_decay", &T::no_decay, list_of(Text{}),
+        "Parameters whose names match one of these get no weight decay.");
+};
+
+constexpr auto kScheduleKeys = [](auto& s) {
+  using T = ScheduleConfig;
+  s.key("type", &T::type,
+        Choice<ScheduleType>{{{ScheduleType::kLinear, "linear"},
+                              {ScheduleType::kCosine, "cosine"},
+                              {ScheduleType::kConstant, "constant"},
+                              {ScheduleType::kPolynomial, "polynomial"},
+                              {ScheduleType::kInverseSqrt, "inverse_sqrt"}}},
+        "How the learning rate falls after the warm-up.");
+  s.key("warmup", &T::warmup, WarmupLength{},
+        "The learning rate rises from 0 over so many steps; below 1, over that fraction of all steps.");
+};
+
+constexpr auto kCheckpointKeys = [](auto& s) {
+  using T = CheckpointConfig;
+  s.key("save_every", &T::save_every, IntervalLength{},
+        "How often the state is saved; it is saved at the end anyhow.");
+  s.key("keep_last", &T::keep_last, integer(1), "How many of the newest checkpoints are kept.");
+  s.key("keep_best", &T::keep_best, Boolean{}, "Keep the checkpoint with the best validation metric too.");
+  s.key("metric", &T::metric, one_of({"loss", "accuracy", "macro_f1", "matthews_correlation"}),
+        "The validation metric that makes a checkpoint the best.");
+  s.key("mode", &T::mode, one_of({"auto", "min", "max"}),
+        "Whether a small or a large metric is good. auto: min for loss, max for the others.");
+};
+
+constexpr auto kLoggingKeys = [](auto& s) {
+  s.key("jsonl", &LoggingConfig::jsonl, Boolean{}, "Write metrics.jsonl, one object a line.");
+};
+
+constexpr auto kRootKeys = [](auto& s) {
+  using T = RunConfig;
+  s.key("output_dir", &T::output_dir, Path{}, "The run's folder: checkpoints, logs, the trained model.");
+  s.key("seed", &T::seed, Integer<uint64_t>{}, "Fixes row order, dropout and new weights.");
+  s.key("device", &T::device, DeviceName{}, "auto takes a usable GPU, else the CPU, and says which.");
+  s.key("deterministic", &T::deterministic, Boolean{},
+        "Refuse operations whose result may differ between runs.");
+  s.key("threads", &T::threads, integer(0, 1024), "CPU threads. 0: every core this process may use.");
+  s.section("task", &T::task, "What is learned.", kTaskKeys);
+  s.section("model", &T::model, "The encoder.", kModelKeys);
+  s.section("data", &T::data, "Rows to train on and to measure with.", kDataKeys);
+  s.section("train", &T::train, "Length and shape of the run.", kTrainKeys);
+  s.section("optimizer", &T::optimizer, "The update rule.", kOptimizerKeys);
+  s.section("schedule", &T::schedule, "The learning rate over time.", kScheduleKeys);
+  s.section("checkpoint", &T::checkpoint, "What is saved, and what is kept.", kCheckpointKeys);
+  s.section("logging", &T::logging, "What is written down.", kLoggingKeys);
+};
+
+void collect_names(const std::vector<Key>& keys, const std::string& prefix, std::vector<std::string>& names) {
+  for (const Key& key : keys) {
+    names.push_back(prefix + key.name);
+    collect_names(key.children, prefix + key.name + ".", names);
+  }
+}
+
+}  // namespace
+
+const std::vector<Key>& key_table() {
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> result;
+    Section root(
+        [](auto& config) -> auto& { return config; }, result);
+    kRootKeys(root);
+    return result;
+  }();
+  return keys;
+}
+
+const Key* find_key(const std::vector<Key>& keys, std::string_view name) {
+  for (const Key& key : keys) {
+    if (key.name == name) return &key;
+  }
+  return nullptr;
+}
+
+const Key* find_dotted_key(std::string_view dotted) {
+  const std::vector<Key>* keys = &key_table();
+  while (true) {
+    const size_t dot = dotted.find('.');
+    const Key* key = find_key(*keys, dotted.substr(0, dot));
+    if (key == nullptr || dot == std::string_view::npos) return key;
+    keys = &key->children;
+    dotted.remove_prefix(dot + 1);
+  }
+}
+
+const std::vector<std::string>& dotted_key_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> result;
+    collect_names(key_table(), "", result);
+    return result;
+  }();
+  return names;
+}
+
+}  // namespace finetune::config

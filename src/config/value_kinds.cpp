@@ -1,0 +1,271 @@
+#include "value_kinds.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "finetune/core/text.h"
+
+namespace finetune::config {
+namespace {
+
+constexpr int64_t kLargestExactInteger = int64_t{1} << 53;
+
+/// The value on one line, cut where it is long.
+std::string brief(const Json& value) {
+  constexpr size_t kLongest = 60;
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  return text;
+}
+
+bool is_digits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::filesystem::path absolute_path(const std::string& text, const std::filesystem::path& base) {
+  const std::filesystem::path whole = base / text;
+  std::filesystem::path plain = whole.lexically_normal();
+  // "link/.." is not always where it seems: where a link is in the way, only the file system knows.
+  std::error_code ignored;
+  const auto real = std::filesystem::weakly_canonical(whole, ignored);
+  if (!real.empty() && real != std::filesystem::weakly_canonical(plain, ignored)) plain = real;
+  return plain.has_filename() ? plain : plain.parent_path();
+}
+
+/// `name` or `organisation/name`, as model hubs spell them.
+bool may_be_hub_id(const std::string& text) {
+  size_t num_slashes = 0;
+  char previous = '/';
+  for (const char c : text) {
+    const bool first = previous == '/';
+    const bool letter =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (c == '/' ? first : !(letter || (!first && (c == '-' || c == '.')))) return false;
+    num_slashes += c == '/' ? 1 : 0;
+    previous = c;
+  }
+  return previous != '/' && num_slashes <= 1;
+}
+
+std::optional<Interval> parse_interval(std::string_view text) {
+  if (text == "never") return Interval{};
+  const size_t space = text.find(' ');
+  if (space == std::string_view::npos) return {};
+  const std::string_view number = text.substr(0, space);
+  const std::string_view unit = text.substr(space + 1);
+  const bool steps = unit == "step" || unit == "steps";
+  if (!steps && unit != "epoch" && unit != "epochs") return {};
+  const size_t point = steps ? std::string_view::npos : number.find('.');
+  if (!is_digits(number.substr(0, point))) return {};
+  if (point != std::string_view::npos && !is_digits(number.substr(point + 1))) return {};
+  double count = 0;
+  if (std::from_chars(number.data(), number.data() + number.size(), count).ec != std::errc()) return {};
+  if (steps && count > static_cast<double>(kLargestExactInteger)) return {};
+  if (count == 0) return Interval{};
+  return Interval{count, steps ? Interval::Unit::kSteps : Interval::Unit::kEpochs};
+}
+
+}  // namespace
+
+Refusal refuse(const Json& found, const std::string& expected) {
+  const char* type = found.is_string()   ? "the string "
+                     : found.is_array()  ? "the list "
+                     : found.is_object() ? "the object "
+                                         : "";
+  return Mismatch{"", "found " + (type + brief(found)) + "; expected " + expected};
+}
+
+Refusal Boolean::read(const Json& value, const std::filesystem::path&, bool& out) const {
+  if (!value.is_boolean()) return refuse(value, "true or false");
+  out = value.get<bool>();
+  return {};
+}
+
+Refusal Number::read(const Json& value, const std::filesystem::path&, double& out) const {
+  const double number = value.is_number() ? value.get<double>() : std::nan("");
+  const bool taken =
+      std::isfinite(number) && (above_low ? number > low : number >= low) && (!end || number < *end);
+  if (!taken) {
+    const auto bound = [](double limit) { return Json(limit).dump(); };
+    return refuse(value, "a number " + std::string(above_low ? "above " : "of at least ") + bound(low) +
+                             (end ? " and below " + bound(*end) : ""));
+  }
+  out = number;
+  return {};
+}
+
+Json Number::schema() const {
+  Json result = {{"type", "number"}, {above_low ? "exclusiveMinimum" : "minimum", low}};
+  if (end) result["exclusiveMaximum"] = *end;
+  return result;
+}
+
+Refusal refuse_choice(const Json& found, const Json& spellings) {
+  std::vector<std::string> names;
+  std::vector<std::string> strings;
+  for (const Json& spelling : spellings) {
+    names.push_back(spelling.is_string() ? spelling.get<std::string>() : spelling.dump());
+    if (spelling.is_string()) strings.push_back(names.back());
+  }
+  auto refusal = refuse(found, (names.size() == 1 ? "" : "one of ") + join_some(names, names.size()));
+  const auto nearest = found.is_string() ? nearest_name(found.get<std::string>(), strings) : std::nullopt;
+  if (nearest && names.size() > 1) refusal->message += "; did you mean " + *nearest + "?";
+  return refusal;
+}
+
+Choice<std::string> one_of(const std::vector<std::string>& names) {
+  Choice<std::string> choice;
+  for (const std::string& name : names) choice.spellings.emplace_back(name, name);
+  return choice;
+}
+
+Refusal Text::read(const Json& value, const std::filesystem::path&, std::string& out) const {
+  if (!value.is_string()) return refuse(value, "a string");
+  if (value.get_ref<const std::string&>().empty()) return refuse(value, "a string of at least one character");
+  out = value.get<std::string>();
+  return {};
+}
+
+Json Text::write(const std::string& value) const { return escape_variables(value); }
+
+Refusal DeviceName::read(const Json& value, const std::filesystem::path&, std::string& out) const {
+  const std::string name = value.is_string() ? value.get<std::string>() : "";
+  const bool numbered =
+      name.starts_with("cuda:") && name.size() <= 8 && is_digits(std::string_view(name).substr(5));
+  if (name != "auto" && name != "cpu" && name != "cuda" && !numbered) {
+    return refuse(value, "auto, cpu, cuda, or one GPU as in cuda:1");
+  }
+  out = name;
+  return {};
+}
+
+Refusal Path::read(const Json& value, const std::filesystem::path& base, std::filesystem::path& out) const {
+  std::string text;
+  if (Text{}.read(value, base, text)) return refuse(value, "a path, as a string of at least one character");
+  if (text.find('\0') != std::string::npos) return refuse(value, "a path, which holds no NUL character");
+  out = absolute_path(text, base);
+  return {};
+}
+
+Json Path::write(const std::filesystem::path& value) const { return escape_variables(value.string()); }
+
+Refusal ModelPath::read(const Json& value, const std::filesystem::path& base,
+                        std::filesystem::path& out) const {
+  if (auto refusal = Path::read(value, base, out)) return refusal;
+  std::error_code ignored;
+  const auto& text = value.get_ref<const std::string&>();
+  if (may_be_hub_id(text) && !std::filesystem::exists(out, ignored)) out = text;
+  return {};
+}
+
+Refusal Column::read(const Json& value, const std::filesystem::path&, ColumnName& out) const {
+  if (const auto index = exact_integer<int64_t>(value, 0, kLargestExactInteger)) {
+    out = {"", static_cast<size_t>(*index)};
+  } else if (value.is_string() && !value.get_ref<const std::string&>().empty()) {
+    out = {value.get<std::string>(), {}};
+  } else {
+    return refuse(value, "the name of a column, or its number from 0");
+  }
+  return {};
+}
+
+Json Column::write(const ColumnName& value) const {
+  return value.index ? Json(*value.index) : Json(escape_variables(value.name));
+}
+
+Json Column::schema() const {
+  return {{"anyOf", Json::array({Text{}.schema(), Integer<int64_t>{0, kLargestExactInteger}.schema()})}};
+}
+
+Refusal Delimiter::read(const Json& value, const std::filesystem::path&, char& out) const {
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  const unsigned char c = text.size() == 1 ? static_cast<unsigned char>(text[0]) : 0;
+  if (c == 0 || c >= 0x80 || c == '"' || c == '\n' || c == '\r') {
+    return refuse(value, R"(one ASCII character that separates fields, such as ";" or "\t")");
+  }
+  out = text[0];
+  return {};
+}
+
+Refusal IntervalLength::read(const Json& value, const std::filesystem::path&, Interval& out) const {
+  std::optional<Interval> interval;
+  if (const auto steps = exact_integer<int64_t>(value, 0, kLargestExactInteger)) {
+    interval = Interval{static_cast<double>(*steps), Interval::Unit::kSteps};
+  } else if (value.is_string()) {
+    interval = parse_interval(value.get_ref<const std::string&>());
+  }
+  if (!interval)
+    return refuse(value, R"(an interval such as "1 epoch", "0.5 epochs", "200 steps", 200 or "never")");
+  out = *interval;
+  return {};
+}
+
+Json IntervalLength::write(const Interval& value) const {
+  if (value.never()) return "never";
+  char digits[400];
+  const auto end = std::to_chars(digits, digits + sizeof(digits), value.count, std::chars_format::fixed).ptr;
+  const std::string unit = value.unit == Interval::Unit::kSteps ? " step" : " epoch";
+  return std::string(digits, end) + unit + (value.count == 1 ? "" : "s");
+}
+
+Json IntervalLength::schema() const {
+  const Json words = {{"type", "string"},
+                      {"pattern", R"(^(never|[0-9]+ steps?|[0-9]+(\.[0-9]+)? epochs?)$)"}};
+  return {{"anyOf", Json::array({words, Integer<int64_t>{0, kLargestExactInteger}.schema()})}};
+}
+
+Refusal RowsOrAuto::read(const Json& value, const std::filesystem::path&, MicroBatchSize& out) const {
+  if (value == "auto") {
+    out = {true, 0};
+  } else if (const auto rows = exact_integer<int64_t>(value, 1, std::numeric_limits<int64_t>::max())) {
+    out = {false, *rows};
+  } else {
+    return refuse(value, "auto, or an integer of at least 1");
+  }
+  return {};
+}
+
+Json RowsOrAuto::write(const MicroBatchSize& value) const {
+  return value.automatic ? Json("auto") : Json(value.rows);
+}
+
+Json RowsOrAuto::schema() const {
+  return {{"anyOf", Json::array({Json{{"const", "auto"}}, integer(1).schema()})}};
+}
+
+Refusal WarmupLength::read(const Json& value, const std::filesystem::path&, double& out) const {
+  if (const auto steps = exact_integer<int64_t>(value, 0, kLargestExactInteger)) {
+    out = static_cast<double>(*steps);
+  } else if (fraction().read(value, {}, out)) {
+    return refuse(value, "a fraction of all steps (at least 0 and below 1), or a whole number of steps");
+  }
+  return {};
+}
+
+Json WarmupLength::schema() const {
+  return {{"anyOf", Json::array({fraction().schema(), Integer<int64_t>{1, kLargestExactInteger}.schema()})}};
+}
+
+Refusal Betas::read(const Json& value, const std::filesystem::path& base, OptimizerConfig& out) const {
+  const bool two = value.is_array() && value.size() == 2;
+  if (!two || fraction().read(value[0], base, out.beta1) || fraction().read(value[1], base, out.beta2)) {
+    return refuse(value, "a list of two numbers, each at least 0 and below 1, such as [0.9, 0.999]");
+  }
+  return {};
+}
+
+Json Betas::schema() const {
+  return {{"type", "array"}, {"items", fraction().schema()}, {"minItems", 2}, {"maxItems", 2}};
+}
+
+std::string escape_variables(const std::string& text) {
+  std::string escaped;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '$' && i + 1 < text.size() && text[i + 1] == '{') escaped += '$';
+    escaped += text[i];
+  }
+  return escaped;
+}
+
+}  // namespace finetune::config
