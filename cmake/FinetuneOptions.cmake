@@ -19,13 +19,16 @@ set(FINETUNE_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,un
 
 # Link to it PRIVATE: our warnings never reach a program that embeds the library.
 add_library(finetune_warnings INTERFACE)
-target_compile_options(finetune_warnings INTERFACE -Wall -Wextra -Wshadow
-  -Wno-restrict # GCC 12 reports std::string::insert (its bug 105651)
-  $<$<BOOL:${FINETUNE_WERROR}>:-Werror>)
+target_compile_options(finetune_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict> # GCC 12 reports std::string::insert (its bug 105651)
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>
+  $<$<AND:$<BOOL:${FINETUNE_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>
+  $<$<AND:$<BOOL:${FINETUNE_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings>)
 
 if(FINETUNE_SANITIZE)
-  add_compile_options(-fsanitize=${FINETUNE_SANITIZE} -fno-omit-frame-pointer -g)
-  add_link_options(-fsanitize=${FINETUNE_SANITIZE})
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${FINETUNE_SANITIZE};-fno-omit-frame-pointer;-g>")
+  add_link_options("$<$<LINK_LANGUAGE:CXX>:-fsanitize=${FINETUNE_SANITIZE}>")
 endif()
 
 find_program(FINETUNE_CCACHE ccache)
