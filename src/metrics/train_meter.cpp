@@ -9,10 +9,14 @@ TrainMeter::TrainMeter(c10::Device device)
 
 at::Tensor TrainMeter::slot(Sum sum) const { return sums_.select(0, sum); }
 
-void TrainMeter::add_loss(const at::Tensor& loss_sum, double label_weight) {
+void TrainMeter::add_loss(const at::Tensor& loss_sum) {
   const at::NoGradGuard no_grad;
   slot(kLoss).add_(loss_sum);
   slot(kEpochLoss).add_(loss_sum);
+}
+
+void TrainMeter::add_weight(double label_weight) {
+  const at::NoGradGuard no_grad;
   slot(kWeight).add_(label_weight);
   slot(kEpochWeight).add_(label_weight);
 }
@@ -24,17 +28,19 @@ void TrainMeter::add_update(const at::Tensor& grad_norm, const at::Tensor& nonfi
   slot(kNonfinite).add_(nonfinite);
 }
 
-TrainMeter::Values TrainMeter::drain() {
+TrainMeter::Values TrainMeter::read() const {
   const auto host = sums_.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
   const auto* sum = host.const_data_ptr<double>();
   const auto mean = [](double total, double weight) { return weight > 0 ? total / weight : 0.0; };
-  Values values{.loss = mean(sum[kLoss], sum[kWeight]),
+  return {.loss = mean(sum[kLoss], sum[kWeight]),
                 .epoch_loss = mean(sum[kEpochLoss], sum[kEpochWeight]),
                 .grad_norm = sum[kGradNorm],
                 .learning_rate = sum[kLearningRate],
                 .nonfinite = static_cast<int64_t>(sum[kNonfinite])};
-  for (const Sum sum_to_clear : {kLoss, kWeight, kNonfinite}) slot(sum_to_clear).zero_();
-  return values;
+}
+
+void TrainMeter::begin_interval() {
+  for (const Sum sum : {kLoss, kWeight, kNonfinite}) slot(sum).zero_();
 }
 
 void TrainMeter::begin_epoch() {

@@ -12,8 +12,10 @@ class TrainMeter {
  public:
   explicit TrainMeter(c10::Device device);
 
-  /// loss_sum [] float32 over labels that weigh `label_weight` (on the host).
-  void add_loss(const at::Tensor& loss_sum, double label_weight);
+  /// loss_sum [] float32: of one micro-batch.
+  void add_loss(const at::Tensor& loss_sum);
+  /// What the labels of an update weigh, known on the host.
+  void add_weight(double label_weight);
   /// grad_norm, nonfinite, learning_rate: [] float32, of one update.
   void add_update(const at::Tensor& grad_norm, const at::Tensor& nonfinite, const at::Tensor& learning_rate);
 
@@ -24,8 +26,9 @@ class TrainMeter {
     double learning_rate = 0;  ///< of the last update
     int64_t nonfinite = 0;     ///< updates skipped since the last log point
   };
-  /// Reads everything in one copy, which waits for the device, and begins a new interval.
-  Values drain();
+  /// Reads everything in one copy, which waits for the device.
+  Values read() const;
+  void begin_interval();
   void begin_epoch();
 
   /// [kNumSums] float64, the live tensor: saved and restored with the run.

@@ -1,0 +1,210 @@
+#include "finetune/train/run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "finetune/checkpoint/pretrained.h"
+#include "finetune/checkpoint/safetensors.h"
+#include "finetune/config/load.h"
+#include "finetune/core/error.h"
+#include "finetune/core/file.h"
+#include "finetune/core/log.h"
+#include "finetune/core/text.h"
+#include "finetune/optim/schedule.h"
+#include "finetune/train/evaluate.h"
+#include "finetune/train/model_directory.h"
+#include "named_tensors.h"
+#include "trainer.h"
+
+namespace finetune {
+namespace {
+
+/// Tokens of a forward pass where `micro_batch_size` is `auto` on a CPU: beyond it products gain nothing and activations
+/// leave the caches.
+constexpr int64_t kCpuMicroBatchTokens = 8192;
+
+Batcher make_batcher(const RunConfig& config, const Inputs& inputs) {
+  const auto& micro = config.train.micro_batch_size;
+  return Batcher(inputs.train, inputs.task->label_weights(inputs.train.host_labels),
+                 {.batch_size = config.train.batch_size,
+                  .micro_batch_rows = micro.automatic ? 0 : micro.rows,
+                  .micro_batch_tokens = micro.automatic ? kCpuMicroBatchTokens : 0,
+                  .drop_last = config.train.drop_last,
+                  .shuffle = config.data.shuffle,
+                  .seed = config.seed});
+}
+
+/// Total updates: `epochs` and `max_steps` are totals, the first reached ends; with neither, three epochs.
+int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch) {
+  const bool neither = !train.epochs && !train.max_steps;
+  int64_t steps = std::numeric_limits<int64_t>::max();
+  if (train.epochs || neither) {
+    steps = std::llround(std::ceil(train.epochs.value_or(3.0) * static_cast<double>(steps_per_epoch) - 1e-9));
+  }
+  if (train.max_steps) steps = std::min(steps, *train.max_steps);
+  return steps;
+}
+
+void load_initial_weights(const RunConfig& config, SequenceClassifier& model) {
+  model.initialize_parameters(config.seed);
+  if (config.model.init == WeightInit::kRandom) {
+    spdlog::info("model.init is random: no weights are loaded");
+    return;
+  }
+  const LoadReport report = load_pretrained(config.model.path, named_tensors(model.parameters()), model.base_prefix());
+  if (!report.missing.empty()) {
+    spdlog::info("not in the weights, so newly initialised: {}", join_some(report.missing));
+  }
+  if (!report.unexpected.empty()) {
+    spdlog::info("in the weights, but of no use here: {}", join_some(report.unexpected));
+  }
+}
+
+void say_header(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model, const Json& environment,
+                int64_t num_steps) {
+  int64_t num_parameters = 0;
+  for (const Parameter& parameter : model.parameters()) num_parameters += parameter.value.numel();
+  spdlog::info("device: {} ({})", environment.at("device_name").get<std::string>(),
+               environment.at("device_reason").get<std::string>());
+  spdlog::info("model: {}, {} parameters, {} labels", config.model.path.filename().string(),
+               with_thousands(num_parameters), inputs.task->labels().size());
+  for (const auto& [split, counts] : inputs.description.items()) {
+    spdlog::info("{}: {} rows, {} tokens", split, with_thousands(counts.at("rows").get<int64_t>()),
+                 with_thousands(counts.at("tokens").get<int64_t>()));
+  }
+  spdlog::info("training: {} steps of {} rows", with_thousands(num_steps), config.train.batch_size);
+}
+
+/// Puts the weights of the best checkpoint back, where they are not the last ones. Returns the step they are from.
+int64_t load_best_weights(const RunConfig& config, const TrainState& state, const RunFolder& folder,
+                          SequenceClassifier& model) {
+  if (!config.checkpoint.keep_best || !state.best || state.best->step == state.step) return state.step;
+  const SafetensorsFile file(folder.path() / "checkpoints" / "best" / "model.safetensors");
+  for (const auto& [name, tensor] : named_tensors(model.parameters())) {
+    const auto* entry = file.find(name);
+    if (entry == nullptr) throw CheckpointError(file.path().string() + ": has no tensor " + name);
+    file.read_into(*entry, tensor);
+  }
+  return state.best->step;
+}
+
+Json metrics_of(const SequenceClassifier& model, const Inputs& inputs) {
+  Json metrics = Json::object();
+  const auto add = [&](const std::string& split, const std::map<std::string, DeviceDataset>& datasets) {
+    for (const auto& [name, dataset] : datasets) {
+      Json values = evaluate(model, dataset, *inputs.task);
+      if (datasets.size() == 1) {
+        metrics[split] = std::move(values);
+      } else {
+        metrics[split][name] = std::move(values);
+      }
+    }
+  };
+  add("validation", inputs.validation);
+  add("test", inputs.test);
+  return metrics;
+}
+
+/// The part of summary.json that a run has whether or not it reached its end.
+Json progress_summary(const Trainer& trainer, const Batcher& batcher, const OpenDevice& device) {
+  const TrainState& state = trainer.state();
+  const double seconds = std::max(state.train_seconds, 1e-9);
+  return Json{{"steps", state.step},
+              {"epochs", static_cast<double>(state.step) / static_cast<double>(batcher.steps_per_epoch())},
+              {"train_seconds", state.train_seconds},
+              {"first_step_seconds", trainer.first_step_seconds()},
+              {"samples_per_second", static_cast<double>(state.rows_seen) / seconds},
+              {"tokens_per_second", static_cast<double>(state.tokens_seen) / seconds},
+              {"peak_memory_mb", static_cast<double>(device.services->memory(device.device).peak) / (1 << 20)},
+              {"device", device.device.str()},
+              {"precision", "fp32"},
+              {"world_size", 1}};
+}
+
+void write_summary(const RunFolder& folder, const Json& summary) {
+  write_file_atomically(folder.path() / "summary.json", summary.dump(2) + "\n");
+}
+
+/// A finished run that is asked to go on but not to do more: says so and returns its summary.
+std::optional<Json> finished_summary(const RunFolder& folder, const VerifiedCheckpoint& checkpoint, int64_t num_steps) {
+  const auto path = folder.path() / "summary.json";
+  if (checkpoint.step < num_steps || !std::filesystem::exists(path)) return std::nullopt;
+  Json summary = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  if (summary.is_discarded() || summary.value("status", "") != "completed") return std::nullopt;
+  spdlog::info("this run is finished: {} steps are done and the config asks for no more", checkpoint.step);
+  return summary;
+}
+
+/// After the last step: evaluates the model that is kept, exports it and writes the summary.
+Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& device, Trainer& trainer,
+            const Batcher& batcher, RunFolder& folder, SequenceClassifier& model) {
+  Json summary{{"status", "completed"}};
+  summary.update(progress_summary(trainer, batcher, device));
+  summary["weights_sha256"] = tensors_sha256(named_tensors(model.parameters()));
+  const int64_t step_of_model = load_best_weights(config, trainer.state(), folder, model);
+  summary["metrics"] = metrics_of(model, inputs);
+  summary["model_step"] = step_of_model;
+  if (trainer.state().best) {
+    summary["best"] = Json{{"step", trainer.state().best->step},
+                           {"metric", config.checkpoint.metric},
+                           {"value", trainer.state().best->value}};
+  }
+  save_trained_model(folder.path() / "model", inputs.model_config, model.parameters(), *inputs.tokenizer, *inputs.task,
+                     config, summary["metrics"]);
+  trainer.log().write("end", Json{{"step", trainer.state().step}, {"status", "completed"}});
+  write_summary(folder, summary);
+  return summary;
+}
+
+}  // namespace
+
+Json run(const RunConfig& config, const RunOptions& options) {
+  const OpenDevice device = open_device(config.device, config.threads);
+  RunFolder folder(config, options);
+  const Inputs inputs = load_inputs(config, device.device);
+
+  Batcher batcher = make_batcher(config, inputs);
+  const int64_t num_steps = count_steps(config.train, batcher.steps_per_epoch());
+  const Json environment = describe_environment(device);
+  const RunIdentity identity = identify(config, inputs, num_steps, environment);
+  if (folder.resume_point()) {
+    check_resume(folder.resume_point()->state, identity, options);
+    if (auto summary = finished_summary(folder, *folder.resume_point(), num_steps)) return *summary;
+  }
+
+  SequenceClassifier model(inputs.encoder, inputs.task->labels().size(), device.device);
+  Optimizer optimizer(model.parameters(), config.optimizer,
+                      learning_rates(config.schedule, config.optimizer.learning_rate, num_steps));
+  say_header(config, inputs, model, environment, num_steps);
+
+  Trainer trainer({config, device, inputs, model, optimizer, batcher, folder, identity, options.quiet});
+  if (folder.resume_point()) {
+    trainer.restore(*folder.resume_point());
+    spdlog::info("resumed from step {} ({})", trainer.state().step, folder.resume_point()->directory.filename().string());
+  } else {
+    load_initial_weights(config, model);
+  }
+  write_file_atomically(folder.path() / "config.json", to_json(config).dump(2) + "\n");
+  std::filesystem::remove(folder.path() / "summary.json");
+  trainer.open_log();
+
+  const auto write_unfinished = [&](const char* status) {
+    Json summary{{"status", status}};
+    summary.update(progress_summary(trainer, batcher, device));
+    write_summary(folder, summary);
+  };
+  try {
+    trainer.train();
+    return finish(config, inputs, device, trainer, batcher, folder, model);
+  } catch (const Interrupted&) {
+    trainer.save();
+    write_unfinished("interrupted");
+    throw;
+  } catch (const Error&) {
+    write_unfinished("failed");
+    throw;
+  }
+}
+
+}  // namespace finetune

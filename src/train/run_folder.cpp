@@ -1,0 +1,61 @@
+#include "run_folder.h"
+
+#include "finetune/core/error.h"
+#include "finetune/core/log.h"
+
+namespace finetune {
+namespace {
+
+/// What a run writes; `--overwrite` deletes these and nothing else.
+constexpr const char* kContents[] = {"checkpoints", "model", "metrics.jsonl", "summary.json", "config.json"};
+
+}  // namespace
+
+RunFolder::RunFolder(const RunConfig& config, const RunOptions& options) : path_(config.output_dir) {
+  std::error_code error;
+  std::filesystem::create_directories(path_, error);
+  if (error) {
+    throw ConfigError("output_dir " + path_.string() + " cannot be created: " + error.message() +
+                      "; choose a folder that can be written");
+  }
+  lock_ = std::make_unique<FileLock>(path_ / ".lock");
+  store_ = std::make_unique<CheckpointStore>(
+      path_ / "checkpoints",
+      CheckpointStore::Retention{.keep_last = config.checkpoint.keep_last, .keep_best = config.checkpoint.keep_best});
+  if (options.overwrite) clear();
+
+  if (options.resume == "auto") {
+    resume_point_ = store_->newest_valid();
+    if (!resume_point_) {
+      if (store_->has_checkpoints()) {
+        throw CheckpointError(path_.string() + ": no checkpoint in it is whole, so there is nothing to resume from; "
+                              "start anew with --overwrite");
+      }
+      clear();
+    }
+    return;
+  }
+  if (options.resume == "never") {
+    if (holds_a_run()) {
+      throw ConfigError(path_.string() + " already holds a run; go on with it by --resume auto, delete it by --overwrite, "
+                        "or choose another output_dir");
+    }
+    return;
+  }
+  if (holds_a_run()) {
+    throw ConfigError(path_.string() + " already holds a run; a run that starts from the checkpoint " + options.resume +
+                      " needs a fresh output_dir, or --overwrite");
+  }
+  resume_point_ = verify_checkpoint(options.resume);
+}
+
+bool RunFolder::holds_a_run() const {
+  return store_->has_checkpoints() || std::filesystem::exists(path_ / "summary.json") ||
+         std::filesystem::exists(path_ / "model");
+}
+
+void RunFolder::clear() const {
+  for (const char* name : kContents) std::filesystem::remove_all(path_ / name);
+}
+
+}  // namespace finetune

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "finetune/checkpoint/store.h"
+#include "finetune/core/file.h"
+#include "finetune/train/run.h"
+
+namespace finetune {
+
+/// RUN: locked for as long as the object lives, and either fresh or about to be resumed.
+class RunFolder {
+ public:
+  /// Creates and locks the folder, then applies the resume rules. Throws `ConfigError` where it is in use, or holds a run and neither a
+  /// resume nor an overwrite was asked for; `CheckpointError` where a named checkpoint is damaged.
+  RunFolder(const RunConfig& config, const RunOptions& options);
+
+  const std::filesystem::path& path() const { return path_; }
+  CheckpointStore& store() { return *store_; }
+
+  /// Where the run goes on from; empty for a fresh start.
+  const std::optional<VerifiedCheckpoint>& resume_point() const { return resume_point_; }
+
+ private:
+  void clear() const;
+  bool holds_a_run() const;
+
+  std::filesystem::path path_;
+  std::unique_ptr<FileLock> lock_;
+  std::unique_ptr<CheckpointStore> store_;
+  std::optional<VerifiedCheckpoint> resume_point_;
+};
+
+}  // namespace finetune

@@ -1,0 +1,30 @@
+#include "train_state.h"
+
+namespace finetune {
+
+Json to_json(const TrainState& state) {
+  Json json{{"step", state.step},
+            {"evaluated", state.evaluated},
+            {"rows_seen", state.rows_seen},
+            {"tokens_seen", state.tokens_seen},
+            {"train_seconds", state.train_seconds}};
+  if (state.best) {
+    json["best"] = Json{{"step", state.best->step}, {"value", state.best->value}, {"metrics", state.best->metrics}};
+  }
+  return json;
+}
+
+TrainState train_state_from(const Json& json) {
+  TrainState state{.step = json.at("step").get<int64_t>(),
+                   .evaluated = json.at("evaluated").get<int64_t>(),
+                   .rows_seen = json.at("rows_seen").get<int64_t>(),
+                   .tokens_seen = json.at("tokens_seen").get<int64_t>(),
+                   .train_seconds = json.at("train_seconds").get<double>(),
+                   .best = std::nullopt};
+  if (const auto best = json.find("best"); best != json.end()) {
+    state.best = BestResult{best->at("step").get<int64_t>(), best->at("value").get<double>(), best->at("metrics")};
+  }
+  return state;
+}
+
+}  // namespace finetune
