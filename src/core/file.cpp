@@ -55,9 +55,10 @@ std::string read_file(const std::filesystem::path& path) {
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const int descriptor = open_or_throw(path, O_RDONLY, "open");
   struct stat info {};
-  if (::fstat(descriptor, &info) != 0 || S_ISDIR(info.st_mode)) {
-    if (S_ISDIR(info.st_mode)) errno = EISDIR;
-    const int error = errno;
+  // A pipe has size 0 here and would pass for an empty file.
+  const bool known = ::fstat(descriptor, &info) == 0;
+  if (!known || !S_ISREG(info.st_mode)) {
+    const int error = !known ? errno : S_ISDIR(info.st_mode) ? EISDIR : ESPIPE;
     ::close(descriptor);
     errno = error;
     throw_errno("map", path);
@@ -158,7 +159,8 @@ FileLock::FileLock(const std::filesystem::path& path) {
     }
     std::string who = count > 0 ? std::string(holder) : std::string();
     while (!who.empty() && (who.back() == '\n' || who.back() == ' ')) who.pop_back();
-    throw ConfigError(path.parent_path().string() + " is in use by another run" +
+    const std::filesystem::path folder = path.parent_path();
+    throw ConfigError((folder.empty() ? path : folder).string() + " is in use by another run" +
                       (who.empty() ? "" : " (process " + who + ")") +
                       "; wait for it to end, stop it, or choose another output_dir");
   }

@@ -1,7 +1,6 @@
 #include "finetune/core/text.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 
 namespace finetune {
@@ -55,7 +54,10 @@ size_t find_invalid_utf8(std::string_view text) {
       ++i;
       continue;
     }
-    const size_t length = lead >= 0xC2 && lead <= 0xDF ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
+    const size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
+                          : (lead & 0xF0) == 0xE0        ? 3
+                          : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                         : 0;
     if (length == 0 || i + length > size) return i;
     for (size_t k = 1; k < length; ++k) {
       if ((bytes[i + k] & 0xC0) != 0x80) return i;
@@ -71,7 +73,8 @@ size_t find_invalid_utf8(std::string_view text) {
 }
 
 std::string with_thousands(long long number) {
-  std::string digits = std::to_string(std::llabs(number));
+  std::string digits = std::to_string(number);
+  if (number < 0) digits.erase(0, 1);  // not by negation: the smallest number has no opposite
   for (int position = static_cast<int>(digits.size()) - 3; position > 0; position -= 3) {
     digits.insert(static_cast<size_t>(position), ",");
   }
