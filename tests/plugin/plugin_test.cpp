@@ -1,0 +1,44 @@
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "finetune/device/plugin.h"
+
+namespace finetune {
+namespace {
+
+bool has_cuda_kernel(const char* name) {
+  const auto op = c10::Dispatcher::singleton().findSchema({name, ""});
+  return op && op->hasKernelForDispatchKey(c10::DispatchKey::CUDA);
+}
+
+void* load_plugin() { return ::dlopen(FINETUNE_PLUGIN_FILE, RTLD_NOW | RTLD_GLOBAL); }
+
+TEST(CudaPlugin, LoadingRegistersItsKernelsAndLibTorchs) {
+  EXPECT_FALSE(has_cuda_kernel("finetune::gather_batch"));
+  EXPECT_FALSE(has_cuda_kernel("aten::addmm"));
+  ASSERT_NE(load_plugin(), nullptr) << ::dlerror();
+  EXPECT_TRUE(has_cuda_kernel("finetune::gather_batch"));
+  EXPECT_TRUE(has_cuda_kernel("aten::addmm"));
+}
+
+TEST(CudaPlugin, EntryGivesServicesOrAReason) {
+  void* library = load_plugin();
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  const auto entry = reinterpret_cast<DevicePluginEntry>(::dlsym(library, "finetune_device_plugin"));
+  ASSERT_NE(entry, nullptr);
+  const char* why_not = nullptr;
+  const DevicePlugin* plugin = entry(&why_not);
+  if (plugin == nullptr) {
+    ASSERT_NE(why_not, nullptr);
+    EXPECT_NE(std::string(why_not).find("NVIDIA"), std::string::npos) << why_not;
+  } else {
+    EXPECT_GT(plugin->num_devices, 0);
+    EXPECT_FALSE(plugin->services->describe(c10::Device(c10::kCUDA, 0)).empty());
+  }
+}
+
+}  // namespace
+}  // namespace finetune
