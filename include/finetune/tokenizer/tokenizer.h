@@ -21,9 +21,10 @@ struct ByteSpan {
 struct Encoding {
   std::vector<int32_t> input_ids;
   std::vector<int32_t> token_type_ids;
-  std::vector<ByteSpan> offsets;            ///< into the text the token came from; {0, 0} for special tokens
-  std::vector<int32_t> word_ids;            ///< index of the pre-tokenised word in its text; -1 for special tokens
-  std::vector<int32_t> sequence_ids;        ///< 0: first text, 1: second; -1 for special tokens
+  std::vector<ByteSpan> offsets;      ///< into the text the token came from; {0, 0} for special tokens
+  std::vector<int32_t> word_ids;      ///< index of the pre-tokenised word in its text; -1 for special tokens
+  std::vector<int32_t> sequence_ids;  ///< 0: first text, 1: second; -1 for special tokens
+  bool truncated = false;             ///< tokens were lost to `max_length`
 };
 
 /// What to do with a row that is longer than `max_length`. `kNone` leaves it as it is.
@@ -34,23 +35,25 @@ struct EncodeOptions {
   TruncationStrategy truncation = TruncationStrategy::kLongestFirst;
 };
 
-/// One row's ids, appended to a caller's arena: the path training takes, without offsets and without allocation.
+/// One row's ids, appended to a caller's arena: the path training takes, without offsets and without
+/// allocation.
 struct RowShape {
   int64_t num_tokens = 0;      ///< ids appended, special tokens included
   int64_t second_segment = 0;  ///< first position whose token type is 1; num_tokens where there is none
   bool truncated = false;
 };
 
-/// Text to ids exactly as `transformers`' fast tokenizer gives them. Immutable after construction: every method may be called
-/// from several threads at once.
+/// Text to ids exactly as `transformers`' fast tokenizer gives them. Immutable after construction: every
+/// method may be called from several threads at once.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
   /// Appends the ids of a row, special tokens included, to `ids`.
-  /// Throws `DataError` where the strategy cannot satisfy `max_length` (only_first with a second text that is too long).
-  virtual RowShape append(std::string_view text, std::optional<std::string_view> pair, const EncodeOptions& options,
-                          std::vector<int32_t>& ids) const = 0;
+  /// Throws `DataError` where the strategy cannot satisfy `max_length` (only_first with a second text that is
+  /// too long), `ConfigError` where `max_length` has no room for the special tokens.
+  virtual RowShape append(std::string_view text, std::optional<std::string_view> pair,
+                          const EncodeOptions& options, std::vector<int32_t>& ids) const = 0;
 
   /// The same row with offsets and word ids.
   virtual Encoding encode(std::string_view text, std::optional<std::string_view> pair,
@@ -68,16 +71,17 @@ class Tokenizer {
   /// Special tokens that a single text, or a pair, is given.
   virtual int64_t num_special_tokens(bool pair) const = 0;
 
-  /// Changes when any input that decides ids changes (vocabulary, options): part of cache keys and resume checks.
+  /// Changes when any input that decides ids changes (vocabulary, options): part of cache keys and resume
+  /// checks.
   virtual std::string fingerprint() const = 0;
 
   /// Writes the tokenizer files of a Hugging Face directory, with the settings in force.
   virtual void save(const std::filesystem::path& directory) const = 0;
 };
 
-/// Loads the tokenizer of a Hugging Face directory: `tokenizer.json`, or the family's own files, with the settings of
-/// `tokenizer_config.json`, which win. Conflicts between files are logged as warnings.
-/// Throws `CheckpointError` naming the file, what was found and what was expected.
+/// Loads the tokenizer of a Hugging Face directory: `tokenizer.json`, or the family's own files, with the
+/// settings of `tokenizer_config.json`, which win. Conflicts between files are logged as warnings. Throws
+/// `CheckpointError` naming the file, what was found and what was expected.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
 
 }  // namespace finetune

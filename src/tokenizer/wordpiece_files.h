@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "tokenizer_directory.h"
+#include "wordpiece_tokenizer.h"
+
+namespace finetune {
+
+/// Reads a WordPiece tokenizer in the way `choice` says. Logs a warning where files disagree, or where a
+/// default decides that the files speak against. Throws `CheckpointError`.
+WordPieceSpec load_wordpiece_spec(const TokenizerDirectory& directory, const TokenizerChoice& choice);
+
+/// The text of tokenizer.json. Says everything that decides ids but for the two switches of truncation and
+/// special tokens.
+std::string wordpiece_tokenizer_json(const WordPieceSpec& spec);
+
+/// Writes vocab.txt, tokenizer.json, tokenizer_config.json and special_tokens_map.json, from which
+/// `transformers`' AutoTokenizer and `load_tokenizer` make the same ids. Creates the directory.
+void save_wordpiece_files(const WordPieceSpec& spec, const std::filesystem::path& directory);
+
+}  // namespace finetune

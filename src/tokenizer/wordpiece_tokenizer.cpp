@@ -1,0 +1,279 @@
+#include "wordpiece_tokenizer.h"
+
+#include <algorithm>
+
+#include "finetune/core/error.h"
+#include "finetune/core/hash.h"
+#include "truncation.h"
+#include "utf8.h"
+#include "wordpiece_files.h"
+
+namespace finetune {
+namespace {
+
+AddedTokenMatcher make_matcher(const WordPieceSpec& spec, bool normalized) {
+  std::vector<AddedToken> tokens;
+  std::vector<std::string> patterns;
+  for (const AddedToken& token : spec.added_tokens) {
+    if (token.normalized != normalized || (spec.split_special_tokens && token.special)) continue;
+    tokens.push_back(token);
+    patterns.push_back(normalized ? normalize_bert(token.content, 0, spec.normalizer).text : token.content);
+  }
+  return AddedTokenMatcher(std::move(tokens), patterns);
+}
+
+void append_special(const std::vector<TemplateToken>& tokens, std::vector<int32_t>& ids) {
+  for (const TemplateToken& token : tokens) ids.push_back(token.id);
+}
+
+}  // namespace
+
+std::optional<int32_t> WordPieceSpec::token_id(std::string_view token) const {
+  for (const AddedToken& added : added_tokens) {
+    if (added.content == token) return added.id;
+  }
+  return vocabulary.id(token);
+}
+
+std::string WordPieceSpec::named_token(std::string_view key) const {
+  for (const auto& [name, token] : named_tokens) {
+    if (name == key) return token;
+  }
+  return {};
+}
+
+/// A text being turned into ids.
+struct WordPieceTokenizer::Row {
+  std::vector<int32_t>& ids;
+  size_t begin;       ///< of the text's ids
+  int64_t limit;      ///< no word is read once so many ids are there
+  bool full = false;  ///< the last word reached the limit
+  std::string word;   ///< bytes of the word being read; of a word that is too long, the first
+
+  int64_t num_ids() const { return static_cast<int64_t>(ids.size() - begin); }
+};
+
+WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec)
+    : spec_(std::move(spec)),
+      model_(spec_.vocabulary, spec_.model),
+      characters_(spec_.normalizer),
+      raw_matcher_(make_matcher(spec_, false)),
+      normalized_matcher_(make_matcher(spec_, true)) {
+  std::vector<int32_t> ids;
+  for (size_t c = 0; c < ascii_ids_.size(); ++c) {
+    const char character = static_cast<char>(c);
+    ids.clear();
+    model_.append({&character, 1}, 1, ids);
+    ascii_ids_[c] = ids[0];
+  }
+  pad_id_ = spec_.token_id(spec_.named_token("pad_token")).value_or(0);
+  Xxh3 hash;
+  hash.update(wordpiece_tokenizer_json(spec_));
+  hash.update(spec_.truncate_left ? "left" : "right");
+  hash.update(spec_.split_special_tokens ? "split" : "whole");
+  fingerprint_ = hash.hex();
+}
+
+void WordPieceTokenizer::check_options(bool pair, const EncodeOptions& options) const {
+  if (options.truncation == TruncationStrategy::kNone || options.max_length >= num_special_tokens(pair))
+    return;
+  throw ConfigError("max_length is " + std::to_string(options.max_length) + ", but the special tokens of a " +
+                    (pair ? "pair of texts" : "single text") + " alone are " +
+                    std::to_string(num_special_tokens(pair)) + "; set data.max_length to more than that");
+}
+
+RowShape WordPieceTokenizer::append(std::string_view text, std::optional<std::string_view> pair,
+                                    const EncodeOptions& options, std::vector<int32_t>& ids) const {
+  check_options(pair.has_value(), options);
+  if (spec_.truncate_left && options.truncation != TruncationStrategy::kNone) {
+    return append_left(text, pair, options, ids);
+  }
+  const RowTemplate& rows = spec_.rows;
+  const size_t row_begin = ids.size();
+  append_special(pair ? rows.pair.before : rows.single.before, ids);
+  Row first{ids, ids.size(), read_limit(options, false), false, {}};
+  bool complete = append_text(text, first);
+  const int64_t num_first = first.num_ids();
+  const size_t first_end = ids.size();
+  if (pair) append_special(rows.pair.between, ids);
+  const size_t second_begin = ids.size();
+  int64_t num_second = 0;
+  if (pair) {
+    Row second{ids, second_begin, read_limit(options, true), false, std::move(first.word)};
+    complete &= append_text(*pair, second);
+    num_second = second.num_ids();
+  }
+
+  const KeptTokens kept =
+      truncate_to(num_first, pair ? std::optional(num_second) : std::nullopt,
+                  options.max_length - num_special_tokens(pair.has_value()), options.truncation);
+  const auto cut_first = static_cast<std::ptrdiff_t>(num_first - kept.first);
+  ids.resize(ids.size() - static_cast<size_t>(num_second - kept.second));
+  const auto end = ids.begin() + static_cast<std::ptrdiff_t>(first_end);
+  ids.erase(end - cut_first, end);
+  append_special(pair ? rows.pair.after : rows.single.after, ids);
+
+  RowShape shape;
+  shape.num_tokens = static_cast<int64_t>(ids.size() - row_begin);
+  shape.truncated = !complete || kept.first < num_first || kept.second < num_second;
+  shape.second_segment = shape.num_tokens;
+  if (pair && rows.pair.second_type_id == 1) {
+    // Types are zeros, then ones: the first one is in `between`, or begins the second text.
+    const auto& between = rows.pair.between;
+    const auto ones =
+        std::count_if(between.begin(), between.end(), [](const auto& t) { return t.type_id == 1; });
+    shape.second_segment = static_cast<int64_t>(second_begin - row_begin) - (num_first - kept.first) - ones;
+  }
+  return shape;
+}
+
+bool WordPieceTokenizer::append_text(std::string_view text, Row& row) const {
+  AddedTokenMatcher::Cursor cursor{text};
+  TextSegment segment;
+  while (raw_matcher_.next(cursor, segment)) {
+    if (segment.token_index < 0) {
+      if (!append_segment(text.substr(segment.begin, segment.end - segment.begin), row)) return false;
+    } else {
+      if (row.full) return false;
+      row.ids.push_back(raw_matcher_.token(segment.token_index).id);
+    }
+  }
+  return true;
+}
+
+bool WordPieceTokenizer::append_isolated(std::string_view word, Row& row) const {
+  if (row.full) return false;
+  model_.append(word, 1, row.ids);
+  row.full = row.num_ids() >= row.limit;
+  return true;
+}
+
+/// Normalises, splits and looks up in one pass, without intermediate text. False once the limit left
+/// something unread.
+bool WordPieceTokenizer::append_segment(std::string_view segment, Row& row) const {
+  if (!normalized_matcher_.empty()) return append_segment_in_full(segment, row);
+  const size_t rollback_size = row.ids.size();
+  const bool rollback_full = row.full;
+  const int64_t max_characters = model_.max_characters();
+  int64_t num_characters = 0;
+  row.word.clear();
+  const auto end_word = [&] {
+    if (num_characters == 0) return true;
+    if (row.full) return false;
+    model_.append(row.word, num_characters, row.ids);
+    row.full = row.num_ids() >= row.limit;
+    row.word.clear();
+    num_characters = 0;
+    return true;
+  };
+  const auto extend_word = [&](std::string_view bytes, int64_t count) {
+    if (num_characters <= max_characters) row.word.append(bytes);
+    num_characters += count;
+  };
+
+  for (size_t position = 0; position < segment.size();) {
+    const auto byte = static_cast<uint8_t>(segment[position]);
+    if (byte < 0x80) {
+      ++position;
+      const CharacterMap::Ascii ascii = characters_.ascii(byte);
+      switch (ascii.action) {
+        case CharacterAction::kKeep:
+        case CharacterAction::kReplace:
+          extend_word({&ascii.replacement, 1}, 1);
+          break;
+        case CharacterAction::kBreak:
+          if (!end_word()) return false;
+          break;
+        case CharacterAction::kIsolate:
+          if (!end_word() || row.full) return false;
+          row.ids.push_back(ascii_ids_[byte]);
+          row.full = row.num_ids() >= row.limit;
+          break;
+        default:
+          break;
+      }
+      continue;
+    }
+    const DecodedCodePoint decoded = decode_utf8(segment, position);
+    const uint32_t c = decoded.code_point;
+    const std::string_view bytes = segment.substr(position, decoded.length);
+    position += decoded.length;
+    switch (characters_.action(c)) {
+      case CharacterAction::kKeep:
+        extend_word(bytes, 1);
+        break;
+      case CharacterAction::kReplace: {
+        const CharacterMap::Replacement replacement = characters_.replacement(c);
+        extend_word(replacement.bytes, replacement.num_characters);
+        break;
+      }
+      case CharacterAction::kHangul: {
+        char jamo[12];
+        const size_t size = encode_jamo(c, jamo);
+        extend_word({jamo, size}, static_cast<int64_t>(size / 3));
+        break;
+      }
+      case CharacterAction::kDrop:
+        break;
+      case CharacterAction::kBreak:
+        if (!end_word()) return false;
+        break;
+      case CharacterAction::kIsolate:
+        if (!end_word() || !append_isolated(bytes, row)) return false;
+        break;
+      case CharacterAction::kReplaceAndIsolate:
+        if (!end_word() || !append_isolated(characters_.replacement(c).bytes, row)) return false;
+        break;
+      case CharacterAction::kInContext:
+        row.ids.resize(rollback_size);
+        row.full = rollback_full;
+        return append_segment_in_full(segment, row);
+    }
+  }
+  return end_word();
+}
+
+/// The same as `append_segment`, step by step.
+bool WordPieceTokenizer::append_segment_in_full(std::string_view segment, Row& row) const {
+  return for_each_word(
+      segment, 0,
+      [&](const NormalizedText& normalized, const SplitWord& word) {
+        if (row.full) return false;
+        model_.append(std::string_view(normalized.text).substr(word.begin, word.end - word.begin),
+                      word.num_characters, row.ids);
+        row.full = row.num_ids() >= row.limit;
+        return true;
+      },
+      [&](const AddedToken& token, const ByteSpan&) {
+        if (row.full) return false;
+        row.ids.push_back(token.id);
+        return true;
+      });
+}
+
+int64_t WordPieceTokenizer::vocab_size() const {
+  int32_t end = spec_.vocabulary.end_id();
+  for (const AddedToken& token : spec_.added_tokens) end = std::max(end, token.id + 1);
+  return end;
+}
+
+std::string WordPieceTokenizer::id_to_token(int32_t id) const {
+  for (const AddedToken& token : spec_.added_tokens) {
+    if (token.id == id) return token.content;
+  }
+  return spec_.vocabulary.token(id);
+}
+
+std::optional<int32_t> WordPieceTokenizer::token_to_id(std::string_view token) const {
+  return spec_.token_id(token);
+}
+
+int64_t WordPieceTokenizer::num_special_tokens(bool pair) const {
+  return pair ? spec_.rows.pair.num_special() : spec_.rows.single.num_special();
+}
+
+void WordPieceTokenizer::save(const std::filesystem::path& directory) const {
+  save_wordpiece_files(spec_, directory);
+}
+
+}  // namespace finetune

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "added_tokens.h"
+#include "bert_normalizer.h"
+#include "bert_splitter.h"
+#include "finetune/core/json.h"
+#include "finetune/tokenizer/tokenizer.h"
+#include "post_processor.h"
+#include "vocabulary.h"
+#include "wordpiece_model.h"
+
+namespace finetune {
+
+/// Everything that decides the ids of a WordPiece tokenizer, whichever files it came from.
+struct WordPieceSpec {
+  Vocabulary vocabulary;
+  WordPieceOptions model;
+  BertNormalizerOptions normalizer;
+  std::vector<AddedToken> added_tokens;  ///< distinct contents
+  RowTemplate rows;
+  bool truncate_left = false;         ///< a row that is too long loses its beginning
+  bool split_special_tokens = false;  ///< special tokens in the text are text
+  std::vector<std::pair<std::string, std::string>> named_tokens;  ///< "cls_token" -> "[CLS]", ...
+  Json other_settings = Json::object();  ///< of tokenizer_config.json, kept when saving
+
+  std::optional<int32_t> token_id(std::string_view token) const;
+  /// The token named `key`, or an empty string.
+  std::string named_token(std::string_view key) const;
+};
+
+class WordPieceTokenizer : public Tokenizer {
+ public:
+  explicit WordPieceTokenizer(WordPieceSpec spec);
+
+  RowShape append(std::string_view text, std::optional<std::string_view> pair, const EncodeOptions& options,
+                  std::vector<int32_t>& ids) const override;
+  Encoding encode(std::string_view text, std::optional<std::string_view> pair,
+                  const EncodeOptions& options) const override;
+  Encoding encode_plain(std::string_view text) const override;
+
+  int64_t vocab_size() const override;
+  std::string id_to_token(int32_t id) const override;
+  std::optional<int32_t> token_to_id(std::string_view token) const override;
+  int32_t pad_id() const override { return pad_id_; }
+  int64_t num_special_tokens(bool pair) const override;
+  std::string fingerprint() const override { return fingerprint_; }
+  void save(const std::filesystem::path& directory) const override;
+
+  const WordPieceSpec& spec() const { return spec_; }
+
+ private:
+  struct Row;
+  struct ReadText;
+
+  bool append_text(std::string_view text, Row& row) const;
+  bool append_segment(std::string_view segment, Row& row) const;
+  bool append_segment_in_full(std::string_view segment, Row& row) const;
+  bool append_isolated(std::string_view word, Row& row) const;
+  RowShape append_left(std::string_view text, std::optional<std::string_view> pair,
+                       const EncodeOptions& options, std::vector<int32_t>& ids) const;
+  ReadText read(std::string_view text, int64_t limit) const;
+  ReadText read_row_text(std::string_view text, const EncodeOptions& options, bool second) const;
+  /// Calls `on_word(const NormalizedText&, const SplitWord&)` and `on_token(const AddedToken&, ByteSpan)` in
+  /// order until one returns false; says whether none did. `offset` is where `segment` begins in its text.
+  template <typename OnWord, typename OnToken>
+  bool for_each_word(std::string_view segment, int32_t offset, OnWord on_word, OnToken on_token) const;
+  void check_options(bool pair, const EncodeOptions& options) const;
+
+  WordPieceSpec spec_;
+  WordPieceModel model_;
+  CharacterMap characters_;
+  AddedTokenMatcher raw_matcher_;         ///< tokens looked for in the text as it is
+  AddedTokenMatcher normalized_matcher_;  ///< tokens looked for in normalised text
+  std::array<int32_t, 128> ascii_ids_{};  ///< of one-character words
+  int32_t pad_id_ = 0;
+  std::string fingerprint_;
+};
+
+template <typename OnWord, typename OnToken>
+bool WordPieceTokenizer::for_each_word(std::string_view segment, int32_t offset, OnWord on_word,
+                                       OnToken on_token) const {
+  const NormalizedText normalized = normalize_bert(segment, offset, spec_.normalizer);
+  AddedTokenMatcher::Cursor cursor{normalized.text};
+  TextSegment part;
+  while (normalized_matcher_.next(cursor, part)) {
+    if (part.token_index >= 0) {
+      if (!on_token(normalized_matcher_.token(part.token_index), normalized.original(part.begin, part.end))) {
+        return false;
+      }
+      continue;
+    }
+    BertSplitter splitter(normalized.text, part.begin, part.end);
+    SplitWord word;
+    while (splitter.next(word)) {
+      if (!on_word(normalized, word)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace finetune
