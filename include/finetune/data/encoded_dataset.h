@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,13 +15,14 @@ namespace finetune {
 
 /// All rows of a split, encoded, on the host: one flat arena of tokens, ragged.
 struct EncodedDataset {
-  std::vector<int32_t> input_ids;        ///< [T] every token of every row, special tokens included
-  std::vector<int64_t> row_offsets;      ///< [R + 1] row r is input_ids[row_offsets[r] .. row_offsets[r + 1])
-  std::vector<int32_t> second_segments;  ///< [R] first position in the row whose token type is 1 (its length: none)
-  std::vector<int64_t> labels;           ///< [R] class ids, or `ignore_index`; empty where the split has no labels
-  int64_t num_truncated = 0;             ///< rows that lost tokens to max_length
-  int64_t num_replaced = 0;              ///< rows with bytes that were not UTF-8, replaced
-  std::string fingerprint;               ///< hash over ids, offsets and labels
+  std::vector<int32_t> input_ids;    ///< [T] every token of every row, special tokens included
+  std::vector<int64_t> row_offsets;  ///< [R + 1] row r is input_ids[row_offsets[r] .. row_offsets[r + 1])
+  std::vector<int32_t>
+      second_segments;          ///< [R] first position in the row whose token type is 1 (its length: none)
+  std::vector<int64_t> labels;  ///< [R] class ids, or `ignore_index`; empty where the split has no labels
+  int64_t num_truncated = 0;    ///< rows that lost tokens to max_length
+  int64_t num_replaced = 0;     ///< rows with bytes that were not UTF-8, replaced
+  std::string fingerprint;      ///< hash over ids, offsets and labels
 
   int64_t num_rows() const { return static_cast<int64_t>(row_offsets.empty() ? 0 : row_offsets.size() - 1); }
   int64_t length(int64_t row) const {
@@ -30,32 +30,37 @@ struct EncodedDataset {
   }
 };
 
-/// Rows of one or more files, as text. `labels[i]` is empty where `rows` have none.
+/// Rows of one or more files, as text.
 struct TextDataset {
   std::vector<std::string> texts;
-  std::vector<std::string> pairs;   ///< empty, or one a row
-  std::vector<std::string> labels;  ///< empty, or one a row
-  std::vector<int64_t> lines;       ///< first line of each row in its file
-  std::vector<uint32_t> file_index; ///< into `files`
+  std::vector<std::string> pairs;    ///< empty, or one a row
+  std::vector<std::string> labels;   ///< empty, or one a row; "" for a row without
+  std::vector<int64_t> lines;        ///< first line of each row in its file; 0 where a file is a row
+  std::vector<uint32_t> file_index;  ///< into `files`
   std::vector<std::filesystem::path> files;
   int64_t num_replaced = 0;
 
   int64_t num_rows() const { return static_cast<int64_t>(texts.size()); }
-  /// "train.csv:17", for messages.
+  /// "train.csv:17" (the path as it was given), for messages.
   std::string place(int64_t row) const;
 };
 
-/// Reads whole files. Throws `DataError`, also where there is not one row.
+/// Reads whole files, or their first `max_rows` rows together. Throws `DataError`, also for a file without a
+/// row, and `Interrupted`.
 TextDataset read_dataset(const std::vector<std::filesystem::path>& files, const DataConfig& config,
                          LabelPresence labels, std::optional<int64_t> max_rows = std::nullopt);
 
-/// Moves a deterministic `fraction` of rows (at least one, by `seed`) out of `train` and returns them, order kept.
+/// Moves `fraction` of the rows (rounded; at least one, and at least one stays) out of `train` and returns
+/// them, order kept. Which rows depends on `seed` and their number alone. Throws `DataError` where there are
+/// fewer than two rows, and `ConfigError` for a fraction outside (0, 1).
 TextDataset split_off(TextDataset& train, double fraction, uint64_t seed);
 
-/// Encodes all rows on `threads` threads; the result does not depend on their number.
-/// Throws `DataError` for a label that `labels` does not have (file, line, value, known labels), and for a row that cannot
-/// be truncated as asked.
-EncodedDataset encode_dataset(const TextDataset& rows, const Tokenizer& tokenizer, const EncodeOptions& options,
-                              const LabelMap& labels, int threads);
+/// Encodes all rows on `threads` threads; the result does not depend on their number. A row without a label
+/// in a split that has labels is given `ignore_index`. Throws `DataError` for a label that `labels` does not
+/// have (file, line, value, known labels), and for a row that cannot be truncated as asked (with its place):
+/// of several such rows always the first. Throws `Interrupted`.
+EncodedDataset encode_dataset(const TextDataset& rows, const Tokenizer& tokenizer,
+                              const EncodeOptions& options, const LabelMap& labels, int threads,
+                              int64_t ignore_index = -100);
 
 }  // namespace finetune

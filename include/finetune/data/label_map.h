@@ -9,15 +9,16 @@
 
 namespace finetune {
 
-/// Class names and their ids, in id order. Learned from training data once, saved with the model, and reused by
-/// evaluation and prediction.
+/// Class names and their ids, in id order. Learned from training data once, saved with the model, and reused
+/// by evaluation and prediction.
 class LabelMap {
  public:
   LabelMap() = default;
-  /// Ids are positions. Throws `ConfigError` if a name occurs twice.
+  /// Ids are positions. Throws `ConfigError` if a name is empty or occurs twice.
   explicit LabelMap(std::vector<std::string> names);
 
-  /// The map of the distinct `labels`: numeric order where all are integers, else byte order.
+  /// The map of the distinct `labels`: numeric order where all are integers, else byte order. Empty strings
+  /// are rows without a label and are passed over.
   static LabelMap learn(const std::vector<std::string>& labels);
 
   int64_t size() const { return static_cast<int64_t>(names_.size()); }
@@ -26,8 +27,13 @@ class LabelMap {
   std::optional<int64_t> id(std::string_view name) const;
 
  private:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+
   std::vector<std::string> names_;
-  std::unordered_map<std::string, int64_t> ids_;
+  std::unordered_map<std::string, int64_t, Hash, std::equal_to<>> ids_;
 };
 
 }  // namespace finetune

@@ -38,9 +38,18 @@ class RowReader {
   virtual int64_t num_replaced_rows() const { return 0; }
 };
 
-/// Opens a data file (or, for `folder`, a directory with one sub-directory a class). The format is taken from the name
-/// where it is `auto`. Throws `DataError` (missing file, empty file, no such column, ...).
+/// Opens a data file (or, for `folder`, a directory with one sub-directory a class); `-` is the standard
+/// input. The format is taken from the name where it is `auto`. Throws `DataError` (missing file, empty file,
+/// no such column, ...).
+///
+/// `header: auto`: the first row is a header where a configured column name occurs in it, or where a column
+/// that must be there is configured by name. Where columns are configured by number, it is a header only if
+/// it names one of them as data sets usually do (`text`, `sentence1`, `label`, `category`, ...); which it was
+/// is logged.
 std::unique_ptr<RowReader> open_rows(const std::filesystem::path& path, const DataConfig& config,
                                      LabelPresence labels);
+
+/// Opens plain text: every line is one text, empty ones too. An empty file has no rows and is no error.
+std::unique_ptr<RowReader> open_lines(const std::filesystem::path& path, TextEncoding encoding);
 
 }  // namespace finetune

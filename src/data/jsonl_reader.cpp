@@ -1,0 +1,232 @@
+#include <algorithm>
+#include <string_view>
+
+#include "finetune/core/json.h"
+#include "finetune/data/message.h"
+#include "finetune/data/readers.h"
+#include "finetune/data/text_source.h"
+
+namespace finetune {
+namespace {
+
+/// One wanted key of a line's object.
+struct Slot {
+  std::string key;
+  const char* config_key = "";
+  bool required = false;
+  std::string value;
+  const char* type = nullptr;  ///< what the line holds; nullptr: nothing
+};
+
+/// Fills slots from the events of one parsed line; everything else in it is skipped without being stored.
+class SlotFiller : public nlohmann::json_sax<Json> {
+ public:
+  explicit SlotFiller(std::vector<Slot>& slots) : slots_(slots) {}
+
+  void reset() {
+    depth_ = 0;
+    current_ = nullptr;
+    top_level_ = "nothing";
+    problem_.clear();
+    for (Slot& slot : slots_) slot.type = nullptr;
+  }
+
+  /// What stands at the top of the line ("an object" is right).
+  std::string_view top_level() const { return top_level_; }
+  const std::string& problem() const { return problem_; }
+
+  bool null() override { return scalar("null", ""); }
+  bool boolean(bool value) override { return scalar("a boolean", value ? "true" : "false"); }
+  bool number_integer(number_integer_t value) override { return scalar("a number", std::to_string(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return scalar("a number", std::to_string(value)); }
+  bool number_float(number_float_t, const string_t& source) override { return scalar("a number", source); }
+  bool string(string_t& value) override { return scalar("a string", value); }
+  bool binary(binary_t&) override { return scalar("binary data", ""); }
+
+  bool start_object(std::size_t) override { return open("an object"); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open("a list"); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    if (depth_ != 1) return true;
+    current_ = nullptr;
+    for (Slot& slot : slots_) {
+      if (slot.key != name) continue;
+      if (slot.type != nullptr) {
+        problem_ = "key " + shown(name) + " twice in one object, expected once; remove one";
+        return false;
+      }
+      current_ = &slot;
+    }
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception& error) override {
+    std::string what = error.what();
+    const size_t reason = what.find(": ", what.find("column "));
+    if (reason != std::string::npos) what.erase(0, reason + 2);
+    problem_ =
+        "not JSON at byte " + std::to_string(position) + " of the line (" + what +
+        "), expected one whole object a line; repair the line, or write the file anew with: jq -c . IN > OUT";
+    return false;
+  }
+
+ private:
+  bool scalar(const char* type, std::string_view value) {
+    if (depth_ == 0) top_level_ = type;
+    if (depth_ == 1 && current_ != nullptr) {
+      current_->type = type;
+      current_->value.assign(value);
+    }
+    return true;
+  }
+
+  bool open(const char* type) {
+    if (depth_ == 0) {
+      top_level_ = type;
+    } else {
+      scalar(type, "");
+    }
+    ++depth_;
+    return true;
+  }
+
+  bool close() {
+    --depth_;
+    return true;
+  }
+
+  std::vector<Slot>& slots_;
+  Slot* current_ = nullptr;
+  int64_t depth_ = 0;
+  std::string_view top_level_;
+  std::string problem_;
+};
+
+class JsonlReader : public RowReader {
+ public:
+  JsonlReader(const std::filesystem::path& path, const DataConfig& config, LabelPresence labels)
+      : source_(path, config.encoding), lines_(source_), filler_(slots_) {
+    if (!source_.extend()) {
+      throw_data_error(path, 0,
+                       "empty file, expected one JSON object a line; check that it was written to the end");
+    }
+    add_slot(config.text, "data.text", true);
+    add_slot(config.label, "data.label", labels == LabelPresence::kRequired);
+    if (config.text_pair) add_slot(*config.text_pair, "data.text_pair", true);
+  }
+
+  bool next(Row& row) override {
+    std::string_view line;
+    do {
+      if (!lines_.next(line)) return false;
+    } while (line.find_first_not_of(" \t\r") == std::string_view::npos);
+    num_replaced_rows_ += lines_.take_replaced();
+    parse(line);
+    for (const Slot& slot : slots_) check(slot, line);
+    row.line = lines_.number();
+    std::swap(row.text, slots_[0].value);
+    take(slots_[1], row.label);
+    if (slots_.size() > 2) {
+      take(slots_[2], row.text_pair);
+    } else {
+      row.text_pair.reset();
+    }
+    return true;
+  }
+
+  const std::filesystem::path& file() const override { return source_.path(); }
+  int64_t num_replaced_rows() const override { return num_replaced_rows_; }
+
+ private:
+  void add_slot(const ColumnName& column, const char* key, bool required) {
+    if (column.index && required) {
+      throw_data_error(source_.path(), 0,
+                       std::string(key) + " is the number " + std::to_string(*column.index) +
+                           ", but the fields of JSON objects have names; set " + key + " to a name");
+    }
+    if (std::any_of(slots_.begin(), slots_.end(),
+                    [&](const Slot& slot) { return slot.key == column.name; })) {
+      throw_data_error(source_.path(), 0,
+                       std::string(key) + " is " + shown(column.name) +
+                           ", which another column is too; set them to different names");
+    }
+    Slot slot;
+    slot.key = column.name;
+    slot.config_key = key;
+    slot.required = required;
+    slots_.push_back(std::move(slot));
+  }
+
+  void parse(std::string_view line) {
+    filler_.reset();
+    const bool parsed = Json::sax_parse(line.data(), line.data() + line.size(), &filler_);
+    if (filler_.top_level() == "a list") {
+      throw_data_error(source_.path(), lines_.number(),
+                       "found a list, expected one JSON object a line; write its items a line each with: jq "
+                       "-c '.[]' IN > OUT");
+    }
+    if (!parsed) throw_data_error(source_.path(), lines_.number(), filler_.problem());
+    if (filler_.top_level() != "an object") {
+      throw_data_error(source_.path(), lines_.number(),
+                       "found " + std::string(filler_.top_level()) +
+                           ", expected one JSON object a line; repair or remove the line");
+    }
+  }
+
+  void check(const Slot& slot, std::string_view line) const {
+    if (slot.type == nullptr) {
+      if (slot.required) refuse_missing(slot, line);
+      return;
+    }
+    const std::string_view type = slot.type;
+    const bool label = slot.config_key == slots_[1].config_key;
+    const std::string name = "key " + shown(slot.key);
+    if (label && (type == "null" || (type == "a string" && slot.value.empty()))) {
+      if (!slot.required) return;
+      throw_data_error(source_.path(), lines_.number(),
+                       name + " is empty, expected a class; fill it in or remove the row");
+    }
+    if (type == "a string" || (label && (type == "a number" || type == "a boolean"))) return;
+    throw_data_error(source_.path(), lines_.number(),
+                     name + " is " + slot.type + ", expected a string" +
+                         (label ? ", a number or a boolean" : "") + "; convert it, or set " +
+                         slot.config_key + " to another key");
+  }
+
+  [[noreturn]] void refuse_missing(const Slot& slot, std::string_view line) const {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : Json::parse(line).items()) keys.push_back(key);
+    throw_data_error(source_.path(), lines_.number(),
+                     "no key " + shown(slot.key) + "; the object has: " + shown_list(keys) +
+                         suggestion(slot.key, keys) + "; add it, or set " + slot.config_key +
+                         " to one of them");
+  }
+
+  static void take(Slot& slot, std::optional<std::string>& target) {
+    if (slot.type == nullptr || slot.type == std::string_view("null") ||
+        (!slot.required && slot.value.empty())) {
+      target.reset();
+      return;
+    }
+    if (!target) target.emplace();
+    std::swap(*target, slot.value);
+  }
+
+  TextSource source_;
+  LineScanner lines_;
+  std::vector<Slot> slots_;  // text, label, and the pair if there is one
+  SlotFiller filler_;
+  int64_t num_replaced_rows_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<RowReader> open_jsonl(const std::filesystem::path& path, const DataConfig& config,
+                                      LabelPresence labels) {
+  return std::make_unique<JsonlReader>(path, config, labels);
+}
+
+}  // namespace finetune
