@@ -1,1 +1,82 @@
-int main(){return 0;}
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "commands.h"
+#include "finetune/core/error.h"
+#include "finetune/core/signals.h"
+#include "finetune/core/version.h"
+
+namespace finetune::cli {
+namespace {
+
+/// `train` is the default subcommand: `finetune --config X` is `finetune train --config X`.
+std::vector<std::string> with_default_subcommand(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto is_global = [](const std::string& a) { return a == "-h" || a == "--help" || a == "--version"; };
+  if (!arguments.empty() && arguments.front().rfind('-', 0) == 0 && !is_global(arguments.front())) {
+    arguments.insert(arguments.begin(), "train");
+  }
+  return arguments;
+}
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app("Fine-tunes BERT-style encoders for classification.", "finetune");
+  app.set_version_flag("--version", std::string("finetune ") + FINETUNE_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+  CommonFlags common;
+  app.add_flag("--quiet", common.quiet, "Print errors and results only");
+  app.add_flag("--verbose", common.verbose, "Print more, with times");
+  Action action;
+  add_train(app, common, action);
+  add_eval(app, action);
+  add_predict(app, action);
+  add_tokenize(app, action);
+  add_config(app, action);
+
+  std::vector<std::string> arguments = with_default_subcommand(argc, argv);
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them from the back
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
+  }
+  configure_logging(common.verbosity());
+  install_signal_handlers();
+  return action();
+}
+
+int fail(const std::string& message, ExitCode code) {
+  spdlog::error("{}", message);
+  return static_cast<int>(code);
+}
+
+bool is_no_space(const std::error_code& code) {
+  return code == std::errc::no_space_on_device || code == std::error_code(EDQUOT, std::generic_category());
+}
+
+}  // namespace
+}  // namespace finetune::cli
+
+// The one place where errors become exit codes.
+int main(int argc, char** argv) {
+  using finetune::ExitCode;
+  using finetune::cli::fail;
+  try {
+    return finetune::cli::parse_and_run(argc, argv);
+  } catch (const finetune::Error& error) {
+    return fail(error.what(), error.exit_code());
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory; lower train.micro_batch_size or data.max_length", ExitCode::kDevice);
+  } catch (const std::system_error& error) {
+    const char* remedy = finetune::cli::is_no_space(error.code()) ? "; free some space and resume with --resume auto" : "";
+    return fail(std::string(error.what()) + remedy, ExitCode::kUsage);
+  } catch (const std::exception& error) {
+    return fail(std::string("internal error: ") + error.what(), ExitCode::kInternal);
+  }
+}

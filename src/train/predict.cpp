@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <numeric>
+
 #include "finetune/core/file.h"
 #include "finetune/data/encoded_dataset.h"
 #include "finetune/train/evaluate.h"
@@ -13,47 +15,82 @@ namespace {
 /// Rows read, encoded and answered together.
 constexpr size_t kChunkRows = 2048;
 
-/// A chunk of rows as an unlabelled dataset.
-TextDataset text_dataset(const std::vector<Row>& rows) {
+/// Rows read one after the other as a dataset.
+TextDataset text_dataset(const std::vector<Row>& rows, const std::filesystem::path& file, bool with_labels) {
   TextDataset dataset;
   for (const Row& row : rows) {
     dataset.texts.push_back(row.text);
     if (row.text_pair) dataset.pairs.push_back(*row.text_pair);
+    if (with_labels) dataset.labels.push_back(row.label.value_or(""));
     dataset.lines.push_back(row.line);
     dataset.file_index.push_back(0);
   }
-  dataset.files.emplace_back("input");
+  dataset.files.push_back(file);
   return dataset;
 }
 
-void answer_chunk(const TrainedModel& trained, c10::Device device, const std::vector<Row>& rows,
-                  const std::function<void(const Prediction&)>& sink) {
-  const auto options = encode_options(trained.data, trained.model->config().max_positions);
-  const EncodedDataset encoded = encode_dataset(text_dataset(rows), *trained.tokenizer, options, trained.task->labels(),
-                                                at::get_num_threads());
-  const DeviceDataset dataset = to_device(encoded, device);
-  for_each_batch(*trained.model, dataset, [&](int64_t first_row, const Batch& batch, const at::Tensor& logits) {
-    const auto host = logits.to(at::kCPU).contiguous();
-    const float* values = host.const_data_ptr<float>();
-    for (int64_t i = 0; i < batch.num_rows; ++i) {
-      const float* row_logits = values + i * host.size(1);
-      sink({rows[static_cast<size_t>(first_row + i)], trained.task->answer(row_logits), row_logits});
+class ChunkRunner {
+ public:
+  /// meter: null where the rows have no labels.
+  ChunkRunner(const TrainedModel& trained, c10::Device device, ClassificationMeter* meter, const PredictionSink& sink)
+      : trained_(trained),
+        device_(device),
+        meter_(meter),
+        sink_(sink),
+        options_(encode_options(trained.data, trained.model->config().max_positions)) {}
+
+  void run(RowReader& reader) {
+    std::vector<Row> rows;
+    Row row;
+    bool more = true;
+    while (more) {
+      rows.clear();
+      while (rows.size() < kChunkRows && (more = reader.next(row))) rows.push_back(row);
+      if (!rows.empty()) run_chunk(rows, reader.file());
     }
-  });
-}
+  }
+
+ private:
+  void run_chunk(const std::vector<Row>& rows, const std::filesystem::path& file) {
+    const EncodedDataset encoded = encode_dataset(text_dataset(rows, file, meter_ != nullptr), *trained_.tokenizer,
+                                                  options_, trained_.task->labels(), at::get_num_threads());
+    const DeviceDataset dataset = to_device(encoded, device_);
+    const auto weights = trained_.task->label_weights(dataset.host_labels);
+    for_each_batch(*trained_.model, dataset, [&](int64_t first_row, const Batch& batch, const at::Tensor& logits) {
+      if (meter_ != nullptr) {
+        const auto first = weights.begin() + first_row;
+        meter_->add(trained_.task->loss_sum(logits, batch.labels), logits, batch.labels,
+                    std::accumulate(first, first + batch.num_rows, 0.0));
+      }
+      if (sink_) give(rows, first_row, logits);
+    });
+  }
+
+  void give(const std::vector<Row>& rows, int64_t first_row, const at::Tensor& logits) const {
+    const auto host = logits.to(at::kCPU).contiguous();
+    for (int64_t i = 0; i < host.size(0); ++i) {
+      const float* row_logits = host.const_data_ptr<float>() + i * host.size(1);
+      sink_({rows[static_cast<size_t>(first_row + i)], trained_.task->answer(row_logits), row_logits});
+    }
+  }
+
+  const TrainedModel& trained_;
+  c10::Device device_;
+  ClassificationMeter* meter_;
+  const PredictionSink& sink_;
+  EncodeOptions options_;
+};
 
 }  // namespace
 
-void predict(const TrainedModel& trained, c10::Device device, const std::function<bool(Row&)>& next,
-             const std::function<void(const Prediction&)>& sink) {
-  std::vector<Row> rows;
-  bool more = true;
-  while (more) {
-    rows.clear();
-    Row row;
-    while (rows.size() < kChunkRows && (more = next(row))) rows.push_back(row);
-    if (!rows.empty()) answer_chunk(trained, device, rows, sink);
-  }
+void predict(const TrainedModel& trained, c10::Device device, RowReader& reader, const PredictionSink& sink) {
+  ChunkRunner(trained, device, nullptr, sink).run(reader);
+}
+
+Json evaluate_rows(const TrainedModel& trained, c10::Device device, RowReader& reader, const PredictionSink& sink) {
+  ClassificationMeter meter = trained.task->make_meter(device);
+  ChunkRunner(trained, device, &meter, sink).run(reader);
+  return meter.drain();
 }
 
 NpyWriter::NpyWriter(const std::filesystem::path& path, int64_t num_columns)

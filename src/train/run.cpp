@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <system_error>
 
 #include "finetune/checkpoint/pretrained.h"
 #include "finetune/checkpoint/safetensors.h"
@@ -192,9 +193,15 @@ Json run(const RunConfig& config, const RunOptions& options) {
   const auto write_unfinished = [&](const char* status) {
     Json summary{{"status", status}};
     summary.update(progress_summary(trainer, batcher, device));
-    write_summary(folder, summary);
+    try {
+      write_summary(folder, summary);
+    } catch (const std::system_error& error) {
+      spdlog::warn("{}", error.what());  // what ended the run matters more
+    }
   };
   try {
+    // From now on the run can be resumed by itself, whatever becomes of the checkpoint it comes from.
+    if (folder.resume_point() && !folder.owns_resume_point()) trainer.save();
     trainer.train();
     return finish(config, inputs, device, trainer, batcher, folder, model);
   } catch (const Interrupted&) {

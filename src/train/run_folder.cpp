@@ -9,6 +9,11 @@ namespace {
 /// What a run writes; `--overwrite` deletes these and nothing else.
 constexpr const char* kContents[] = {"checkpoints", "model", "metrics.jsonl", "summary.json", "config.json"};
 
+bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  const auto relative = std::filesystem::weakly_canonical(path).lexically_relative(std::filesystem::weakly_canonical(folder));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const RunConfig& config, const RunOptions& options) : path_(config.output_dir) {
@@ -22,10 +27,16 @@ RunFolder::RunFolder(const RunConfig& config, const RunOptions& options) : path_
   store_ = std::make_unique<CheckpointStore>(
       path_ / "checkpoints",
       CheckpointStore::Retention{.keep_last = config.checkpoint.keep_last, .keep_best = config.checkpoint.keep_best});
+  const bool from_named_checkpoint = options.resume != "auto" && options.resume != "never";
+  if (options.overwrite && from_named_checkpoint && lies_in(options.resume, path_)) {
+    throw ConfigError("--overwrite would delete " + options.resume + ", which the run is to start from; go on with the "
+                      "run by --resume auto, or choose another output_dir");
+  }
   if (options.overwrite) clear();
 
   if (options.resume == "auto") {
     resume_point_ = store_->newest_valid();
+    owns_resume_point_ = resume_point_.has_value();
     if (!resume_point_) {
       if (store_->has_checkpoints()) {
         throw CheckpointError(path_.string() + ": no checkpoint in it is whole, so there is nothing to resume from; "

@@ -23,6 +23,9 @@ class RunFolder {
   /// Where the run goes on from; empty for a fresh start.
   const std::optional<VerifiedCheckpoint>& resume_point() const { return resume_point_; }
 
+  /// Whether the resume point is this run's own, not a checkpoint of another run.
+  bool owns_resume_point() const { return owns_resume_point_; }
+
  private:
   void clear() const;
   bool holds_a_run() const;
@@ -31,6 +34,7 @@ class RunFolder {
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<CheckpointStore> store_;
   std::optional<VerifiedCheckpoint> resume_point_;
+  bool owns_resume_point_ = false;
 };
 
 }  // namespace finetune

@@ -56,7 +56,11 @@ void Trainer::restore(const VerifiedCheckpoint& checkpoint) {
   state_ = train_state_from(checkpoint.state.at("train"));
   log_length_ = checkpoint.state.at("log_bytes").get<int64_t>();
   watch_ = Stopwatch(state_.train_seconds);
-  saved_step_ = state_.step;
+  if (parts_.folder.owns_resume_point()) {
+    saved_step_ = state_.step;
+  } else if (state_.best && state_.best->step != state_.step) {
+    state_.best.reset();  // its weights lie in the other run's folder
+  }
 }
 
 void Trainer::open_log() {
@@ -207,6 +211,7 @@ void Trainer::evaluate_and_keep_best() {
   double value = 0;
   if (!results.empty() && improves(results.front().second, &value)) {  // several validation files: the first decides
     state_.best = BestResult{state_.step, value, results.front().second};
+    saved_step_ = -1;  // a step that was saved before it was evaluated is not yet linked as the best
     if (parts_.config.checkpoint.keep_best) save();
   }
   watch_.start();

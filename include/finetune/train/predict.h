@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "finetune/data/row_reader.h"
 #include "finetune/train/model_directory.h"
 
 namespace finetune {
@@ -15,11 +16,14 @@ struct Prediction {
   Json answer;          ///< see Task::answer
   const float* logits;  ///< [num_labels]
 };
+using PredictionSink = std::function<void(const Prediction&)>;
 
-/// Answers rows in the order they come, a bounded number of them in memory at a time.
-/// `next` fills a row or returns false at the end; `sink` receives every row once, in order.
-void predict(const TrainedModel& trained, c10::Device device, const std::function<bool(Row&)>& next,
-             const std::function<void(const Prediction&)>& sink);
+/// Answers every row of `reader`, in order, a bounded number of them in memory at a time.
+void predict(const TrainedModel& trained, c10::Device device, RowReader& reader, const PredictionSink& sink);
+
+/// The same for rows with labels, and the task's metrics over all of them.
+/// Throws `DataError` for a label that training never saw.
+Json evaluate_rows(const TrainedModel& trained, c10::Device device, RowReader& reader, const PredictionSink& sink);
 
 /// Collects [rows, columns] float32 and writes them as a NumPy file.
 class NpyWriter {

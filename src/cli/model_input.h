@@ -1,0 +1,27 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "finetune/config/run_config.h"
+
+namespace finetune::cli {
+
+/// Flags of the commands that run a trained model over a file: which model, on what, and how to read rows where the model directory
+/// does not say, or says otherwise.
+struct ModelInputFlags {
+  std::filesystem::path model;
+  std::string device = "auto";
+  int64_t threads = 0;
+  std::string text, text_pair, label, format, encoding;
+  std::optional<int64_t> max_length;
+};
+
+void add_model_input_flags(CLI::App& command, ModelInputFlags& flags);
+
+/// `data` (what the model remembers) with the flags that were given.
+DataConfig with_flags(DataConfig data, const ModelInputFlags& flags);
+
+}  // namespace finetune::cli
