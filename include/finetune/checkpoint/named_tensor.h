@@ -7,8 +7,8 @@
 
 namespace finetune {
 
-/// A tensor and the name it has on disk: Hugging Face's parameter name for weights. The tensor may be a view into a larger
-/// storage, on any device.
+/// A tensor and the name it has on disk: Hugging Face's parameter name for weights. The tensor may be a view
+/// into a larger storage, on any device.
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
