@@ -46,10 +46,17 @@ file(REAL_PATH "${FINETUNE_TORCH_CPU_LIBRARY}" FINETUNE_TORCH_LIBRARY_DIR)
 get_filename_component(FINETUNE_TORCH_LIBRARY_DIR "${FINETUNE_TORCH_LIBRARY_DIR}" DIRECTORY)
 get_filename_component(FINETUNE_TORCH_ROOT "${FINETUNE_TORCH_LIBRARY_DIR}" DIRECTORY)
 
+# LibTorch ships the headers of a newer fmt than the one that spdlog was built with; spdlog's own must be found first.
+find_path(FINETUNE_FMT_INCLUDE_DIR fmt/core.h REQUIRED)
+set(finetune_fmt_first "${CMAKE_CURRENT_BINARY_DIR}/fmt-first")
+file(MAKE_DIRECTORY "${finetune_fmt_first}")
+file(CREATE_LINK "${FINETUNE_FMT_INCLUDE_DIR}/fmt" "${finetune_fmt_first}/fmt" SYMBOLIC)
+
 add_library(finetune::torch_cpu INTERFACE IMPORTED)
-target_include_directories(finetune::torch_cpu INTERFACE
+target_include_directories(finetune::torch_cpu INTERFACE "${finetune_fmt_first}"
   "${FINETUNE_TORCH_INCLUDE_DIR}" "${FINETUNE_TORCH_INCLUDE_DIR}/torch/csrc/api/include")
 target_compile_definitions(finetune::torch_cpu INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 target_link_libraries(finetune::torch_cpu INTERFACE "${FINETUNE_TORCH_CPU_LIBRARY}" "${FINETUNE_C10_LIBRARY}")
 # RUNPATH does not reach the libraries that LibTorch itself needs; RPATH does.
-target_link_options(finetune::torch_cpu INTERFACE -Wl,--disable-new-dtags)
+# -fopenmp: the kernels' threads are those of the OpenMP library that LibTorch loads; one name, so one copy in the process.
+target_link_options(finetune::torch_cpu INTERFACE -Wl,--disable-new-dtags -fopenmp)

@@ -7,22 +7,24 @@
 #include <tuple>
 #include <vector>
 
+#include "finetune/kernels/activation.h"
+
 /// Tensor operations that ATen lacks, on packed rows: N tokens of B rows one after the other, no padding.
 ///
-/// Each is an operator of the dispatcher (`finetune::name`): the device of its operands picks the kernel, so calling code is
-/// the same for every device. None waits for the device.
+/// Each is an operator of the dispatcher (`finetune::name`): the device of its operands picks the kernel, so
+/// calling code is the same for every device. None waits for the device.
 ///
-/// **Gradients of parameters** are added straight into the parameter's `.grad()`, which the caller allocates once; no
-/// temporary of a weight's size exists. A parameter without `requires_grad` gets none. Gradients of activations flow through
-/// autograd as usual.
+/// **Gradients of parameters** are added straight into the parameter's `.grad()`, which the caller allocates
+/// once; no temporary of a weight's size exists. A parameter without `requires_grad` gets none. Gradients of
+/// activations flow through autograd as usual.
 namespace finetune::kernels {
 
-/// What counter-based dropout depends on: the same values give the same mask on every device, with any thread count
-/// and any split of an update into micro-batches.
+/// What counter-based dropout depends on: the same values give the same mask on every device, with any thread
+/// count and any split of an update into micro-batches.
 ///
-/// An element is kept where the 16-bit Philox4x32-7 draw (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3")
-/// of (key: seed; counter: step, site, row, position, feature) is at least `round(probability * 65536)`; what is kept is
-/// divided by the fraction kept.
+/// An element is kept where the 16-bit Philox4x32-7 draw (Salmon et al. 2011, "Parallel random numbers: as
+/// easy as 1, 2, 3") of (key: seed; counter: step, site, row, position, feature) is at least
+/// `round(probability * 65536)`; what is kept is divided by the fraction kept.
 struct Dropout {
   double probability = 0.0;  ///< 0 turns it off: nothing is drawn, `rng` and `token_keys` may be undefined
   int64_t site = 0;          ///< which dropout of the model this is, below 2^16
@@ -30,24 +32,25 @@ struct Dropout {
   at::Tensor token_keys;     ///< [N] int64: row in the update << 32 | position in the row
 };
 
-enum class Activation { kGelu, kGeluTanh, kQuickGelu, kRelu, kSilu, kTanh };
-
 /// Tokens of the rows `rows` out of an arena.
 ///
-/// arena [T] int32, row_offsets [R+1] int64, second_segments [R] int32, rows [B] int64, cu_seqlens [B+1] int32 (prefix sums of
-/// the rows' lengths, the last one `num_tokens`); first_row: position of rows[0] in the update.
-/// Returns input_ids [N] int32, token_type_ids [N] int32, position_ids [N] int32, token_keys [N] int64.
+/// arena [T] int32, row_offsets [R+1] int64, second_segments [R] int32, rows [B] int64, cu_seqlens [B+1]
+/// int32 (prefix sums of the rows' lengths, the last one `num_tokens`); first_row: position of rows[0] in the
+/// update. Returns input_ids [N] int32, token_type_ids [N] int32, position_ids [N] int32, token_keys [N]
+/// int64.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> gather_batch(
-    const at::Tensor& arena, const at::Tensor& row_offsets, const at::Tensor& second_segments, const at::Tensor& rows,
-    const at::Tensor& cu_seqlens, int64_t num_tokens, int64_t first_row);
+    const at::Tensor& arena, const at::Tensor& row_offsets, const at::Tensor& second_segments,
+    const at::Tensor& rows, const at::Tensor& cu_seqlens, int64_t num_tokens, int64_t first_row);
 
 /// word[input_ids] + position[position_ids] + type[token_type_ids]: [N, H].
-/// Ids [N] int32; word [V, H], position [P, H], type [S, H]. `type` may be undefined (families without token types).
-/// The gradient touches only the rows seen.
-at::Tensor embedding_sum(const at::Tensor& input_ids, const at::Tensor& position_ids, const at::Tensor& token_type_ids,
-                         const at::Tensor& word, const at::Tensor& position, const at::Tensor& type);
+/// Ids [N] int32; word [V, H], position [P, H], type [S, H]. `type` may be undefined (families without token
+/// types). The gradient touches only the rows seen.
+at::Tensor embedding_sum(const at::Tensor& input_ids, const at::Tensor& position_ids,
+                         const at::Tensor& token_type_ids, const at::Tensor& word, const at::Tensor& position,
+                         const at::Tensor& type);
 
-/// x [N, I] times weight [O, I] transposed: [N, O]. A bias belongs to the operation that follows, which adds it in passing.
+/// x [N, I] times weight [O, I] transposed: [N, O]. A bias belongs to the operation that follows, which adds
+/// it in passing.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);
 
 /// x + bias: [N, O]; for linear layers that nothing fused follows.
@@ -64,23 +67,26 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
 
 /// layer_norm(dropout(x + x_bias) + residual): the end of each half of a post-norm encoder layer. All [N, H].
 at::Tensor dropout_add_layer_norm(const at::Tensor& x, const at::Tensor& x_bias, const at::Tensor& residual,
-                                  const at::Tensor& weight, const at::Tensor& bias, double eps, const Dropout& dropout);
+                                  const at::Tensor& weight, const at::Tensor& bias, double eps,
+                                  const Dropout& dropout);
 
 /// Self-attention within each row: softmax(q k^T * scale) v, with dropout on the probabilities.
 ///
-/// qkv [N, 3 * H] (queries, keys, values; each heads x head size), qkv_bias [3 * H] (added here), cu_seqlens [B+1] int32;
-/// max_length: of the longest row, known on the host. Returns [N, H].
-/// No score matrix is kept for the backward pass: it is recomputed from qkv and the rows' log-sum-exp (Dao et al. 2022).
+/// qkv [N, 3 * H] (queries, keys, values; each heads x head size), qkv_bias [3 * H] (added here), cu_seqlens
+/// [B+1] int32; max_length: of the longest row, known on the host. Returns [N, H]. No score matrix is kept
+/// for the backward pass: it is recomputed from qkv and the rows' log-sum-exp (Dao et al. 2022).
 at::Tensor packed_attention(const at::Tensor& qkv, const at::Tensor& qkv_bias, const at::Tensor& cu_seqlens,
                             int64_t max_length, int64_t num_heads, double scale, const Dropout& dropout);
 
-/// One AdamW (`decoupled`) or Adam update of many parameters in one pass, which also clears the gradients. The arithmetic is
-/// torch.optim.AdamW's/Adam's: p *= 1 - lr * weight_decay (or g += weight_decay * p), moments, bias correction by each
-/// parameter's own count of updates, p -= lr / correction1 * m / (sqrt(v) / sqrt(correction2) + eps).
+/// One AdamW (`decoupled`) or Adam update of many parameters in one pass, which also clears the gradients.
+/// The arithmetic is torch.optim.AdamW's/Adam's: p *= 1 - lr * weight_decay (or g += weight_decay * p),
+/// moments, bias correction by each parameter's own count of updates, p -= lr / correction1 * m / (sqrt(v) /
+/// sqrt(correction2) + eps).
 ///
-/// params, grads, exp_avgs, exp_avg_sqs: lists of P tensors, same shapes, float32. steps [P] float32: updates of each
-/// parameter so far, advanced here. weight_decays: P values. learning_rate [] float32; grad_scale [] float32: gradients are
-/// multiplied by it (clipping); skip [] float32: 1 leaves parameters, moments and steps as they are and only clears the gradients.
+/// params, grads, exp_avgs, exp_avg_sqs: lists of P tensors, same shapes, float32. steps [P] float32: updates
+/// of each parameter so far, advanced here. weight_decays: P values. learning_rate [] float32; grad_scale []
+/// float32: gradients are multiplied by it (clipping); skip [] float32: 1 leaves parameters, moments and
+/// steps as they are and only clears the gradients.
 struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -89,7 +95,8 @@ struct AdamOptions {
 };
 void adam_step(const std::vector<at::Tensor>& params, const std::vector<at::Tensor>& grads,
                const std::vector<at::Tensor>& exp_avgs, const std::vector<at::Tensor>& exp_avg_sqs,
-               const at::Tensor& steps, const std::vector<double>& weight_decays, const at::Tensor& learning_rate,
-               const at::Tensor& grad_scale, const at::Tensor& skip, const AdamOptions& options);
+               const at::Tensor& steps, const std::vector<double>& weight_decays,
+               const at::Tensor& learning_rate, const at::Tensor& grad_scale, const at::Tensor& skip,
+               const AdamOptions& options);
 
 }  // namespace finetune::kernels

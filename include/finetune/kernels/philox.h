@@ -16,23 +16,24 @@ struct PhiloxWords {
   uint32_t word[4];
 };
 
+constexpr int kPhiloxRounds = 7;
+constexpr uint32_t kPhiloxMultiplier0 = 0xD2511F53u;
+constexpr uint32_t kPhiloxMultiplier1 = 0xCD9E8D57u;
+constexpr uint32_t kPhiloxKeyStep0 = 0x9E3779B9u;
+constexpr uint32_t kPhiloxKeyStep1 = 0xBB67AE85u;
+
 /// Philox4x32-7 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): seven rounds, which pass
 /// BigCrush.
 FINETUNE_HOST_DEVICE inline PhiloxWords philox4x32_7(PhiloxWords counter, uint32_t key0, uint32_t key1) {
-  constexpr int kRounds = 7;
-  constexpr uint32_t kMultiplier0 = 0xD2511F53u;
-  constexpr uint32_t kMultiplier1 = 0xCD9E8D57u;
-  constexpr uint32_t kKeyStep0 = 0x9E3779B9u;
-  constexpr uint32_t kKeyStep1 = 0xBB67AE85u;
-  for (int round = 0; round < kRounds; ++round) {
-    const uint64_t product0 = static_cast<uint64_t>(kMultiplier0) * counter.word[0];
-    const uint64_t product1 = static_cast<uint64_t>(kMultiplier1) * counter.word[2];
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const uint64_t product0 = static_cast<uint64_t>(kPhiloxMultiplier0) * counter.word[0];
+    const uint64_t product1 = static_cast<uint64_t>(kPhiloxMultiplier1) * counter.word[2];
     const uint32_t high0 = static_cast<uint32_t>(product0 >> 32);
     const uint32_t high1 = static_cast<uint32_t>(product1 >> 32);
     counter = {{high1 ^ counter.word[1] ^ key0, static_cast<uint32_t>(product1),
                 high0 ^ counter.word[3] ^ key1, static_cast<uint32_t>(product0)}};
-    key0 += kKeyStep0;
-    key1 += kKeyStep1;
+    key0 += kPhiloxKeyStep0;
+    key1 += kPhiloxKeyStep1;
   }
   return counter;
 }

@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 
 #include "kernels.h"
 

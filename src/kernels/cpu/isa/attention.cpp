@@ -1,0 +1,290 @@
+#include <algorithm>
+#include <cmath>
+
+#include "functions.h"
+#include "keep_bits.h"
+#include "small_product.h"
+
+namespace finetune::kernels::cpu {
+inline namespace CPU_CAPABILITY {
+namespace {
+
+/// Queries handled at once: their scores against all keys of a row stay in the second cache level up to about
+/// 1,000 keys.
+constexpr int64_t kQueryBlock = 64;
+
+/// Sizes of one tile's padded matrices.
+struct TileSizes {
+  int64_t length;
+  int64_t keys;     ///< length, rounded up to whole vectors
+  int64_t size;     ///< head size
+  int64_t width;    ///< head size, rounded up to whole vectors
+  int64_t queries;  ///< of a block at most
+  int64_t calls;    ///< of the generator for one query's mask
+
+  TileSizes(int64_t row_length, int64_t head_size)
+      : length(row_length),
+        keys(round_up(row_length, kWidth)),
+        size(head_size),
+        width(round_up(head_size, kWidth)),
+        queries(std::min(row_length, kQueryBlock)),
+        calls(round_up(keys, 16) / kDropoutFeaturesPerCall) {}
+};
+
+/// Hands out pieces of one thread's scratch memory, each aligned to a cache line.
+class Scratch {
+ public:
+  explicit Scratch(float* memory) : next_(memory) {}
+  float* take(int64_t count) {
+    float* piece = next_;
+    next_ += round_up(count, kAlignment);
+    return piece;
+  }
+  static constexpr int64_t kAlignment = 16;
+
+ private:
+  float* next_;
+};
+
+/// to [rows, width] = (from + bias) * scale, padded with zeros.
+inline void pack(const float* from, int64_t from_stride, const float* bias, float scale, int64_t rows,
+                 const TileSizes& sizes, float* to) {
+  const Vec factor(scale);
+  for (int64_t row = 0; row < rows; ++row, from += from_stride, to += sizes.width) {
+    for_vectors(sizes.size, [&](int64_t c, auto part) {
+      const Vec value = bias == nullptr ? part.load(from + c) : part.load(from + c) + part.load(bias + c);
+      (value * factor).store(to + c);
+    });
+  }
+}
+
+/// to [size, keys] = packed [length, width] transposed; the columns past `length` are 0.
+inline void transpose(const float* packed, const TileSizes& sizes, float* to) {
+  for (int64_t c = 0; c < sizes.size; ++c) {
+    float* out = to + c * sizes.keys;
+    for (int64_t row = 0; row < sizes.length; ++row) out[row] = packed[row * sizes.width + c];
+    std::fill(out + sizes.length, out + sizes.keys, 0.0f);
+  }
+}
+
+/// Masks of a block of queries: bits [queries, calls].
+class TileMask {
+ public:
+  TileMask(Scratch& scratch, const TileSizes& sizes)
+      : sizes_(sizes), calls_(round_up(sizes.queries * sizes.calls, kCallsAtOnce)) {
+    word0_ = reinterpret_cast<uint32_t*>(scratch.take(calls_));
+    word1_ = reinterpret_cast<uint32_t*>(scratch.take(calls_));
+    bits_ = reinterpret_cast<uint8_t*>(scratch.take(calls_));
+  }
+
+  void draw(const DropoutDraw& draw, int64_t head, const int64_t* token_keys, int64_t queries) {
+    int64_t call = 0;
+    for (int64_t query = 0; query < queries; ++query) {
+      const PhiloxWords first = dropout_counter(draw.step, draw.site, 0, token_keys[query], 0);
+      for (int64_t block = 0; block < sizes_.calls; ++block, ++call) {
+        word0_[call] = first.word[0] + static_cast<uint32_t>(block);
+        word1_[call] = first.word[1];
+      }
+    }
+    for (; call % kCallsAtOnce != 0; ++call) word0_[call] = word1_[call] = 0;
+    keep_bits(draw, static_cast<uint32_t>(head), word0_, word1_, call, bits_);
+  }
+  const uint8_t* bits(int64_t query) const { return bits_ + query * sizes_.calls; }
+
+ private:
+  TileSizes sizes_;
+  int64_t calls_;
+  uint32_t* word0_;
+  uint32_t* word1_;
+  uint8_t* bits_;
+};
+
+/// Queries (scaled), keys and values of a tile, bias added.
+struct PackedTile {
+  float* q;
+  float* k;
+  float* v;
+  float* transposed_k;
+
+  PackedTile(Scratch& scratch, const TileSizes& sizes) {
+    q = scratch.take(sizes.length * sizes.width);
+    k = scratch.take(sizes.length * sizes.width);
+    v = scratch.take(sizes.length * sizes.width);
+    transposed_k = scratch.take(sizes.size * sizes.keys);
+  }
+
+  void fill(const AttentionShape& shape, const AttentionTile& tile, const TileSizes& sizes) {
+    const int64_t stride = 3 * shape.hidden;
+    const int64_t column = tile.head * sizes.size;
+    const float* from = shape.qkv + tile.start * stride + column;
+    const float* bias = shape.qkv_bias + column;
+    pack(from, stride, bias, shape.scale, sizes.length, sizes, q);
+    pack(from + shape.hidden, stride, bias + shape.hidden, 1.0f, sizes.length, sizes, k);
+    pack(from + 2 * shape.hidden, stride, bias + 2 * shape.hidden, 1.0f, sizes.length, sizes, v);
+    transpose(k, sizes, transposed_k);
+  }
+};
+
+/// Turns scores of one query into unnormalised probabilities. Returns their sum; `largest` is the score taken
+/// off.
+inline float exponentials(float* scores, int64_t length, float& largest) {
+  Vec highest(-INFINITY);
+  for_vectors(length, [&](int64_t j, auto part) {
+    highest = at::vec::maximum(highest, part.only(part.load(scores + j), -INFINITY));
+  });
+  largest = maximum_of(highest);
+  Vec total(0.0f);
+  for_vectors(length, [&](int64_t j, auto part) {
+    const Vec e = part.only(exp(part.load(scores + j) - Vec(largest)));
+    part.store(e, scores + j);
+    total = total + e;
+  });
+  return sum(total);
+}
+
+/// rows [rows, size] times `scale` into `to`, whose column sums are left in `sums`.
+inline void unpack(const float* rows, int64_t count, const TileSizes& sizes, float scale, float* to,
+                   int64_t to_stride, float* sums) {
+  const Vec factor(scale);
+  for_vectors(sizes.size, [&](int64_t c, auto part) {
+    Vec total(0.0f);
+    for (int64_t row = 0; row < count; ++row) {
+      const Vec value = part.load(rows + row * sizes.width + c) * factor;
+      part.store(value, to + row * to_stride + c);
+      total = total + value;
+    }
+    part.store(total, sums + c);
+  });
+}
+
+}  // namespace
+
+int64_t attention_scratch(int64_t max_length, int64_t head_size, bool backward) {
+  const TileSizes sizes(std::max<int64_t>(max_length, 1), head_size);
+  const int64_t rows = sizes.length * sizes.width;
+  const int64_t transposed = sizes.size * sizes.keys;
+  const int64_t block = sizes.queries * sizes.keys;
+  const int64_t mask = 3 * round_up(sizes.queries * sizes.calls, kCallsAtOnce);
+  const int64_t pieces = 16 * Scratch::kAlignment;  // rounding up of each
+  return backward ? 7 * rows + 2 * transposed + 2 * block + mask + pieces
+                  : 4 * rows + transposed + block + mask + pieces;
+}
+
+void attention_tile(const AttentionShape& shape, const AttentionTile& tile, float* memory, float* output,
+                    float* log_sum_exp) {
+  const TileSizes sizes(tile.length, shape.head_size);
+  Scratch scratch(memory);
+  PackedTile packed(scratch, sizes);
+  TileMask mask(scratch, sizes);
+  float* scores = scratch.take(sizes.queries * sizes.keys);
+  float* result = scratch.take(sizes.queries * sizes.width);
+  packed.fill(shape, tile, sizes);
+
+  for (int64_t first = 0; first < sizes.length; first += kQueryBlock) {
+    const int64_t queries = std::min(kQueryBlock, sizes.length - first);
+    small_product({packed.q + first * sizes.width, sizes.width, 1}, packed.transposed_k, sizes.keys, queries,
+                  sizes.keys, sizes.size, scores, sizes.keys);
+    if (shape.draw.threshold != 0) {
+      mask.draw(shape.draw, tile.head, shape.token_keys + tile.start + first, queries);
+    }
+    for (int64_t query = 0; query < queries; ++query) {
+      float* row = scores + query * sizes.keys;
+      float largest = 0.0f;
+      const float total = exponentials(row, sizes.length, largest);
+      log_sum_exp[tile.start + first + query] = largest + std::log(total);
+      const Vec factor(shape.draw.scale / total);
+      if (shape.draw.threshold != 0) {
+        const uint8_t* bits = mask.bits(query);
+        for (int64_t j = 0; j < sizes.keys; j += kWidth)
+          masked(bits, j, Vec::loadu(row + j) * factor).store(row + j);
+      } else {
+        for (int64_t j = 0; j < sizes.keys; j += kWidth) (Vec::loadu(row + j) * factor).store(row + j);
+      }
+    }
+    small_product({scores, sizes.keys, 1}, packed.v, sizes.width, queries, sizes.width, sizes.length, result,
+                  sizes.width);
+    float* out = output + (tile.start + first) * shape.hidden + tile.head * sizes.size;
+    for (int64_t query = 0; query < queries; ++query) {
+      for_vectors(sizes.size, [&](int64_t c, auto part) {
+        part.store(part.load(result + query * sizes.width + c), out + query * shape.hidden + c);
+      });
+    }
+  }
+}
+
+void attention_backward_tile(const AttentionShape& shape, const AttentionTile& tile, const float* grad,
+                             const float* output, const float* log_sum_exp, float* memory, float* qkv_grad,
+                             float* bias_sums) {
+  const TileSizes sizes(tile.length, shape.head_size);
+  const int64_t rows = sizes.length * sizes.width;
+  Scratch scratch(memory);
+  PackedTile packed(scratch, sizes);
+  TileMask mask(scratch, sizes);
+  float* transposed_v = scratch.take(sizes.size * sizes.keys);
+  float* output_grad = scratch.take(rows);
+  float* q_grad = scratch.take(rows);
+  float* k_grad = scratch.take(rows);
+  float* v_grad = scratch.take(rows);
+  float* probabilities = scratch.take(sizes.queries * sizes.keys);
+  float* score_grads = scratch.take(sizes.queries * sizes.keys);
+
+  packed.fill(shape, tile, sizes);
+  transpose(packed.v, sizes, transposed_v);
+  const int64_t column = tile.head * sizes.size;
+  const int64_t out_start = tile.start * shape.hidden + column;
+  pack(grad + out_start, shape.hidden, nullptr, 1.0f, sizes.length, sizes, output_grad);
+
+  for (int64_t first = 0; first < sizes.length; first += kQueryBlock) {
+    const int64_t queries = std::min(kQueryBlock, sizes.length - first);
+    const float* block_q = packed.q + first * sizes.width;
+    const float* block_grad = output_grad + first * sizes.width;
+    small_product({block_q, sizes.width, 1}, packed.transposed_k, sizes.keys, queries, sizes.keys, sizes.size,
+                  probabilities, sizes.keys);
+    small_product({block_grad, sizes.width, 1}, transposed_v, sizes.keys, queries, sizes.keys, sizes.size,
+                  score_grads, sizes.keys);
+    const bool drops = shape.draw.threshold != 0;
+    if (drops) mask.draw(shape.draw, tile.head, shape.token_keys + tile.start + first, queries);
+    for (int64_t query = 0; query < queries; ++query) {
+      // The softmax's inner product equals the output's with its gradient.
+      const float* out = output + out_start + (first + query) * shape.hidden;
+      Vec product(0.0f);
+      for_vectors(sizes.size, [&](int64_t c, auto part) {
+        product =
+            at::vec::fmadd(part.load(out + c), part.load(block_grad + query * sizes.width + c), product);
+      });
+      const Vec inner(sum(product));
+      const Vec shift(log_sum_exp[tile.start + first + query]);
+      const Vec scale(shape.draw.scale);
+      float* p_row = probabilities + query * sizes.keys;
+      float* s_row = score_grads + query * sizes.keys;
+      for (int64_t j = 0; j < sizes.keys; j += kWidth) {
+        const Vec p = exp(Vec::loadu(p_row + j) - shift);
+        Vec kept = p;
+        Vec p_grad = Vec::loadu(s_row + j);
+        if (drops) {
+          kept = masked(mask.bits(query), j, p * scale);
+          p_grad = masked(mask.bits(query), j, p_grad * scale);
+        }
+        kept.store(p_row + j);
+        (p * (p_grad - inner)).store(s_row + j);
+      }
+    }
+    const bool accumulate = first > 0;
+    small_product({score_grads, sizes.keys, 1}, packed.k, sizes.width, queries, sizes.width, sizes.length,
+                  q_grad + first * sizes.width, sizes.width);
+    small_product({score_grads, 1, sizes.keys}, block_q, sizes.width, sizes.length, sizes.width, queries,
+                  k_grad, sizes.width, accumulate);
+    small_product({probabilities, 1, sizes.keys}, block_grad, sizes.width, sizes.length, sizes.width, queries,
+                  v_grad, sizes.width, accumulate);
+  }
+
+  float* to = qkv_grad + tile.start * 3 * shape.hidden + column;
+  const int64_t stride = 3 * shape.hidden;
+  unpack(q_grad, sizes.length, sizes, shape.scale, to, stride, bias_sums + column);
+  unpack(k_grad, sizes.length, sizes, 1.0f, to + shape.hidden, stride, bias_sums + shape.hidden + column);
+  unpack(v_grad, sizes.length, sizes, 1.0f, to + 2 * shape.hidden, stride,
+         bias_sums + 2 * shape.hidden + column);
+}
+
+}  // namespace CPU_CAPABILITY
+}  // namespace finetune::kernels::cpu
