@@ -1,0 +1,232 @@
+#include "finetune/optim/optimizer.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "finetune/core/file.h"
+#include "finetune/core/json.h"
+
+namespace finetune {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Key;
+using ::testing::Not;
+
+at::Tensor tensor(const std::vector<float>& values) {
+  return at::tensor(at::ArrayRef<float>(values), at::kFloat);
+}
+
+Parameter make_parameter(const std::string& name, const std::vector<float>& values) {
+  return {name, tensor(values), at::zeros({static_cast<int64_t>(values.size())})};
+}
+
+std::map<std::string, at::Tensor> state_of(const Optimizer& optimizer) {
+  std::map<std::string, at::Tensor> state;
+  for (const auto& [name, live] : optimizer.state()) state.emplace(name, live);
+  return state;
+}
+
+/// Settings without clipping, and a learning rate that does not change.
+OptimizerConfig unclipped(OptimizerType type = OptimizerType::kAdamW) {
+  OptimizerConfig config;
+  config.type = type;
+  config.max_grad_norm = 0;
+  config.no_decay = {};
+  return config;
+}
+
+/// tests/data/cases/31-adamw-variants: five coordinates after each of four gradients.
+class AdamVariants : public ::testing::Test {
+ protected:
+  AdamVariants()
+      : case_(Json::parse(
+            read_file(std::string(FINETUNE_TEST_DATA) + "/cases/31-adamw-variants/expected.json"))) {}
+
+  OptimizerConfig config(OptimizerType type) const {
+    OptimizerConfig config = unclipped(type);
+    config.weight_decay = case_.at("weight_decay");
+    config.beta1 = case_.at("betas").at(0);
+    config.beta2 = case_.at("betas").at(1);
+    return config;
+  }
+
+  void expect_variant(const std::string& variant, const OptimizerConfig& config,
+                      std::vector<float> rates = {}) const {
+    const auto rate = case_.at("lr").get<float>();
+    if (rates.empty()) rates.assign(5, rate);
+    Parameter parameter = make_parameter("weight", case_.at("start").get<std::vector<float>>());
+    Optimizer optimizer({parameter}, config, rates);
+    const auto& expected = case_.at("after_each_step").at(variant);
+    const auto& gradients = case_.at("gradients");
+    for (size_t step = 0; step < gradients.size(); ++step) {
+      parameter.grad.copy_(tensor(gradients.at(step).get<std::vector<float>>()));
+      optimizer.step();
+      for (size_t i = 0; i < 5; ++i) {
+        EXPECT_NEAR(parameter.value[static_cast<int64_t>(i)].item<float>(),
+                    expected.at(step).at(i).get<double>(), 1e-6)
+            << variant << ", step " << step + 1 << ", coordinate " << i + 1;
+      }
+      EXPECT_TRUE(parameter.grad.eq(0).all().item<bool>()) << "gradients are cleared";
+    }
+  }
+
+  Json case_;
+};
+
+TEST_F(AdamVariants, AdamWIsTorchs) {
+  expect_variant("adamw eps 1e-8 (torch; default here)", config(OptimizerType::kAdamW));
+}
+
+TEST_F(AdamVariants, EpsStandsOutsideTheCorrectedRoot) {
+  OptimizerConfig settings = config(OptimizerType::kAdamW);
+  settings.eps = 1e-6;
+  expect_variant("adamw eps 1e-6", settings);
+}
+
+TEST_F(AdamVariants, AdamAddsDecayToTheGradient) {
+  expect_variant("adam with L2 in the gradient (not AdamW)", config(OptimizerType::kAdam));
+}
+
+TEST_F(AdamVariants, NoDecayPatternsTurnDecayOff) {
+  OptimizerConfig settings = config(OptimizerType::kAdamW);
+  settings.no_decay = {"weight"};
+  expect_variant("adamw no decay", settings);
+}
+
+TEST_F(AdamVariants, AZeroRateStillMovesTheMoments) {
+  const float rate = case_.at("lr");
+  expect_variant("lr 0 at step 1, then 0.01 (warm-up)", config(OptimizerType::kAdamW),
+                 {0, rate, rate, rate, rate});
+}
+
+TEST(Optimizer, SgdSubtractsTheGradientAndDecay) {
+  Parameter parameter = make_parameter("weight", {1, -2});
+  OptimizerConfig config = unclipped(OptimizerType::kSgd);
+  config.weight_decay = 0.5;
+  Optimizer optimizer({parameter}, config, {0.1f});
+  parameter.grad.copy_(tensor({3, 4}));
+  optimizer.step();
+  EXPECT_TRUE(at::allclose(parameter.value, tensor({1 - 0.1f * 3.5f, -2 - 0.1f * 3})));
+}
+
+TEST(Optimizer, ClipsByTheNormOverAllParameters) {
+  // torch.nn.utils.clip_grad_norm_: every gradient times max_norm / (norm + 1e-6).
+  Parameter a = make_parameter("a", {0, 0}), b = make_parameter("b", {0});
+  OptimizerConfig config = unclipped(OptimizerType::kSgd);
+  config.weight_decay = 0;
+  config.max_grad_norm = 1.0;
+  Optimizer optimizer({a, b}, config, {1.0f});
+  a.grad.copy_(tensor({3, 4}));
+  b.grad.copy_(tensor({12}));
+  EXPECT_FLOAT_EQ(optimizer.step().grad_norm.item<float>(), 13.0f);
+  EXPECT_TRUE(at::allclose(a.value, tensor({-3 / 13.0f, -4 / 13.0f}), 1e-5));
+  EXPECT_TRUE(at::allclose(b.value, tensor({-12 / 13.0f}), 1e-5));
+}
+
+TEST(Optimizer, DoesNotScaleASmallGradientUp) {
+  Parameter parameter = make_parameter("weight", {0});
+  OptimizerConfig config = unclipped(OptimizerType::kSgd);
+  config.weight_decay = 0;
+  config.max_grad_norm = 1.0;
+  Optimizer optimizer({parameter}, config, {1.0f});
+  parameter.grad.fill_(0.25);
+  optimizer.step();
+  EXPECT_FLOAT_EQ(parameter.value.item<float>(), -0.25f);
+}
+
+class NonFinite : public ::testing::TestWithParam<std::tuple<OptimizerType, float>> {};
+
+TEST_P(NonFinite, LeavesWeightsMomentsAndStepsAsTheyWere) {
+  const auto [type, bad] = GetParam();
+  Parameter a = make_parameter("a", {1, 2}), b = make_parameter("b", {3});
+  Optimizer optimizer({a, b}, unclipped(type), {0.1f, 0.2f, 0.3f});
+  a.grad.fill_(0.5);
+  b.grad.fill_(-0.5);
+  optimizer.step();
+  std::map<std::string, at::Tensor> before;
+  for (const auto& [name, live] : state_of(optimizer)) before.emplace(name, live.clone());
+  const auto a_before = a.value.clone(), b_before = b.value.clone();
+
+  a.grad.copy_(tensor({1, bad}));  // one bad number in one parameter holds all of them back
+  b.grad.fill_(1);
+  const UpdateStats skipped = optimizer.step();
+  EXPECT_EQ(skipped.nonfinite.item<float>(), 1);
+  EXPECT_TRUE(at::equal(a.value, a_before));
+  EXPECT_TRUE(at::equal(b.value, b_before));
+  for (const auto& [name, live] : state_of(optimizer)) EXPECT_TRUE(at::equal(live, before.at(name))) << name;
+  EXPECT_TRUE(at::equal(a.grad, at::zeros_like(a.grad))) << "the bad gradient is gone";
+
+  a.grad.fill_(0.5);
+  b.grad.fill_(0.5);
+  const UpdateStats next = optimizer.step();
+  EXPECT_EQ(next.nonfinite.item<float>(), 0);
+  EXPECT_FLOAT_EQ(next.learning_rate.item<float>(), 0.2f) << "the skipped update used up no learning rate";
+  EXPECT_FALSE(at::equal(a.value, a_before));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, NonFinite,
+                         ::testing::Combine(::testing::Values(OptimizerType::kAdamW, OptimizerType::kAdam,
+                                                              OptimizerType::kSgd),
+                                            ::testing::Values(std::numeric_limits<float>::infinity(),
+                                                              -std::numeric_limits<float>::infinity(),
+                                                              std::numeric_limits<float>::quiet_NaN())));
+
+TEST(Optimizer, TakesTheRateByAppliedUpdatesAndKeepsTheLastOne) {
+  Parameter parameter = make_parameter("weight", {0});
+  Optimizer optimizer({parameter}, unclipped(), {0.3f, 0.2f, 0.1f});
+  for (const float expected : {0.3f, 0.2f, 0.1f, 0.1f}) {
+    parameter.grad.fill_(1);
+    EXPECT_FLOAT_EQ(optimizer.step().learning_rate.item<float>(), expected);
+  }
+}
+
+TEST(Optimizer, StateIsLiveAndNamedByParameter) {
+  Parameter parameter = make_parameter("layer.weight", {1, 2});
+  Optimizer optimizer({parameter}, unclipped(), {0.1f});
+  auto state = state_of(optimizer);
+  for (const char* name :
+       {"exp_avg/layer.weight", "exp_avg_sq/layer.weight", "step/layer.weight", "applied"}) {
+    ASSERT_THAT(state, Contains(Key(name)));
+  }
+  parameter.grad.fill_(2);
+  optimizer.step();
+  EXPECT_TRUE(at::allclose(state.at("exp_avg/layer.weight"), tensor({0.2f, 0.2f})));
+  EXPECT_TRUE(at::allclose(state.at("exp_avg_sq/layer.weight"), tensor({0.004f, 0.004f})));
+  EXPECT_EQ(state.at("step/layer.weight").item<float>(), 1);
+  EXPECT_EQ(state.at("applied").item<int64_t>(), 1);
+
+  Optimizer sgd({parameter}, unclipped(OptimizerType::kSgd), {0.1f});
+  EXPECT_THAT(state_of(sgd), Not(Contains(Key("exp_avg/layer.weight")))) << "plain SGD has no moments";
+}
+
+TEST(Optimizer, GoesOnFromACopiedState) {
+  Parameter one = make_parameter("w", {1, -1}), other = make_parameter("w", {1, -1});
+  Optimizer first({one}, unclipped(), {0.1f, 0.05f}), second({other}, unclipped(), {0.1f, 0.05f});
+  one.grad.copy_(tensor({0.3f, -0.2f}));
+  first.step();
+  other.value.copy_(one.value);
+  auto source = state_of(first), target = state_of(second);
+  for (const auto& [name, live] : source) target.at(name).copy_(live);
+  one.grad.copy_(tensor({-0.1f, 0.7f}));
+  other.grad.copy_(one.grad);
+  first.step();
+  second.step();
+  EXPECT_TRUE(at::equal(one.value, other.value));
+}
+
+TEST(MatchesAny, ComparesTheEndOfTheName) {
+  const std::vector<std::string> patterns{"bias", "LayerNorm.weight"};
+  EXPECT_TRUE(matches_any("bert.pooler.dense.bias", patterns));
+  EXPECT_TRUE(matches_any("bert.embeddings.LayerNorm.weight", patterns));
+  EXPECT_FALSE(matches_any("bert.pooler.dense.weight", patterns));
+  EXPECT_FALSE(matches_any("bias.weight", patterns));
+  EXPECT_FALSE(matches_any("bias", {}));
+}
+
+}  // namespace
+}  // namespace finetune

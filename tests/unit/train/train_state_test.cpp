@@ -1,0 +1,30 @@
+#include "train/train_state.h"
+
+#include <gtest/gtest.h>
+
+namespace finetune {
+namespace {
+
+TEST(TrainState, GoesThroughJson) {
+  const TrainState state{.step = 7,
+                         .evaluated = 6,
+                         .rows_seen = 224,
+                         .tokens_seen = 5000,
+                         .train_seconds = 1.25,
+                         .best = BestResult{5, 0.125, Json{{"loss", 0.125}}}};
+  const TrainState back = train_state_from(Json::parse(to_json(state).dump()));
+  EXPECT_EQ(back.step, 7);
+  EXPECT_EQ(back.evaluated, 6);
+  EXPECT_EQ(back.rows_seen, 224);
+  EXPECT_EQ(back.tokens_seen, 5000);
+  EXPECT_EQ(back.train_seconds, 1.25);
+  ASSERT_TRUE(back.best);
+  EXPECT_EQ(back.best->step, 5);
+  EXPECT_EQ(back.best->value, 0.125);
+  EXPECT_EQ(back.best->metrics, (Json{{"loss", 0.125}}));
+}
+
+TEST(TrainState, MayHaveNoBest) { EXPECT_FALSE(train_state_from(to_json(TrainState{})).best); }
+
+}  // namespace
+}  // namespace finetune
