@@ -108,7 +108,10 @@ endif()
 if(NOT EXISTS "${CUDA_TOOLKIT_ROOT_DIR}/lib64/stubs/libcuda.so")
   set(CUDA_CUDA_LIBRARY "" CACHE FILEPATH "the driver's library, resolved by LibTorch" FORCE)
 endif()
+set(log_level "${CMAKE_MESSAGE_LOG_LEVEL}")
+set(CMAKE_MESSAGE_LOG_LEVEL ERROR) # it warns of what is as it should be (no kineto, its own architecture list)
 find_package(Torch REQUIRED PATHS "${FINETUNE_TORCH_ROOT}/share/cmake/Torch" NO_DEFAULT_PATH)
+set(CMAKE_MESSAGE_LOG_LEVEL "${log_level}")
 
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/src/*/cuda/*.cu" "${CMAKE_CURRENT_SOURCE_DIR}/src/*/cuda/*.cpp")

@@ -36,6 +36,6 @@ if(FINETUNE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header makes time stamps part of the hash unless ccache is told otherwise.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-      CCACHE_NOHASHDIR=1 ${FINETUNE_CCACHE})
+      CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${FINETUNE_CCACHE})
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endif()
