@@ -1,5 +1,6 @@
 #include "commands.h"
 #include "finetune/config/load.h"
+#include "finetune/core/error.h"
 #include "finetune/train/run.h"
 
 namespace finetune::cli {

@@ -36,12 +36,23 @@ inline __attribute__((always_inline)) void for_vectors(int64_t count, const F& f
   if (i < count) f(i, Part{static_cast<int>(count - i)});
 }
 
+/// Folds the lanes in halves: the same order of additions on every compiler.
+template <typename Fold>
+inline float fold_lanes(const Vec& v, const Fold& fold) {
+  alignas(64) float lanes[kWidth];
+  v.store(lanes);
+  for (int64_t half = kWidth / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) lanes[i] = fold(lanes[i], lanes[i + half]);
+  }
+  return lanes[0];
+}
+
 inline float sum(const Vec& v) {
-  return at::vec::vec_reduce_all<float>([](const Vec& a, const Vec& b) { return a + b; }, v);
+  return fold_lanes(v, [](float a, float b) { return a + b; });
 }
 
 inline float maximum_of(const Vec& v) {
-  return at::vec::vec_reduce_all<float>([](const Vec& a, const Vec& b) { return at::vec::maximum(a, b); }, v);
+  return fold_lanes(v, [](float a, float b) { return a > b ? a : b; });
 }
 
 /// e^x within 2 ulp. Results below the smallest normal number are that number; NaN stays NaN.
