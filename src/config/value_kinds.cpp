@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "finetune/core/text.h"
+#include "hub_cache.h"
 
 namespace finetune::config {
 namespace {
@@ -31,21 +32,6 @@ std::filesystem::path absolute_path(const std::string& text, const std::filesyst
   const auto real = std::filesystem::weakly_canonical(whole, ignored);
   if (!real.empty() && real != std::filesystem::weakly_canonical(plain, ignored)) plain = real;
   return plain.has_filename() ? plain : plain.parent_path();
-}
-
-/// `name` or `organisation/name`, as model hubs spell them.
-bool may_be_hub_id(const std::string& text) {
-  size_t num_slashes = 0;
-  char previous = '/';
-  for (const char c : text) {
-    const bool first = previous == '/';
-    const bool letter =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    if (c == '/' ? first : !(letter || (!first && (c == '-' || c == '.')))) return false;
-    num_slashes += c == '/' ? 1 : 0;
-    previous = c;
-  }
-  return previous != '/' && num_slashes <= 1;
 }
 
 std::optional<Interval> parse_interval(std::string_view text) {
@@ -154,9 +140,15 @@ Refusal ModelPath::read(const Json& value, const std::filesystem::path& base,
                         std::filesystem::path& out) const {
   if (auto refusal = Path::read(value, base, out)) return refusal;
   std::error_code ignored;
-  const auto& text = value.get_ref<const std::string&>();
-  if (may_be_hub_id(text) && !std::filesystem::exists(out, ignored)) out = text;
-  return {};
+  const auto& id = value.get_ref<const std::string&>();
+  if (!may_be_hub_id(id) || std::filesystem::exists(out, ignored)) return {};
+  if (const auto cached = find_in_hub_cache(id)) {
+    out = *cached;
+    return {};
+  }
+  return Mismatch{"", "there is no folder " + out.string() + ", and no model " + id +
+                          " in the Hugging Face cache " + hub_cache_folder().string() +
+                          "; correct the path, or download the model: hf download " + id};
 }
 
 Refusal Column::read(const Json& value, const std::filesystem::path&, ColumnName& out) const {

@@ -157,7 +157,8 @@ struct Path {
   Json schema() const { return {{"type", "string"}, {"minLength", 1}}; }
 };
 
-/// A folder, made absolute; a name that is no folder but may be a hub id (`org/name`) is kept as it is.
+/// A folder, made absolute. A name that is no folder but may be a hub id (`org/name`) is looked up in the
+/// Hugging Face cache.
 struct ModelPath : Path {
   Refusal read(const Json& value, const std::filesystem::path& base, std::filesystem::path& out) const;
 };

@@ -34,9 +34,7 @@ struct TaskConfig {
 enum class WeightInit { kPretrained, kRandom };
 
 struct ModelConfig {
-  /// Hugging Face directory, absolute; left relative where no such folder exists and the name may be a hub id
-  /// (`org/name`).
-  std::filesystem::path path;
+  std::filesystem::path path;  ///< Hugging Face directory, absolute: a hub id is looked up when the config is loaded
   WeightInit init = WeightInit::kPretrained;
   std::optional<double> dropout;             ///< unset: the model's own config.json
   std::optional<double> attention_dropout;   ///< unset: the model's own

@@ -1,0 +1,58 @@
+#include "hub_cache.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <system_error>
+#include <vector>
+
+namespace finetune::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<fs::path> environment_path(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return fs::path(value);
+}
+
+}  // namespace
+
+bool may_be_hub_id(std::string_view text) {
+  char previous = '/';
+  for (const char c : text) {
+    const bool first = previous == '/';
+    const bool letter =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (c == '/' ? first : !(letter || (!first && (c == '-' || c == '.')))) return false;
+    previous = c;
+  }
+  return previous != '/' && std::count(text.begin(), text.end(), '/') <= 1;
+}
+
+fs::path hub_cache_folder() {
+  if (const auto folder = environment_path("HF_HUB_CACHE")) return *folder;
+  if (const auto folder = environment_path("HF_HOME")) return *folder / "hub";
+  const auto cache = environment_path("XDG_CACHE_HOME");
+  return (cache ? *cache : environment_path("HOME").value_or("/") / ".cache") / "huggingface" / "hub";
+}
+
+std::optional<fs::path> find_in_hub_cache(const std::string& id) {
+  std::string folder = "models--" + id;
+  if (const size_t slash = folder.find('/'); slash != std::string::npos) folder.replace(slash, 1, "--");
+  const fs::path model = fs::absolute(hub_cache_folder() / folder);
+  std::ifstream reference(model / "refs" / "main");
+  std::string revision;
+  std::error_code ignored;
+  if (reference >> revision && fs::is_directory(model / "snapshots" / revision, ignored)) {
+    return model / "snapshots" / revision;
+  }
+  std::vector<fs::path> snapshots;
+  for (const auto& entry : fs::directory_iterator(model / "snapshots", ignored))
+    snapshots.push_back(entry.path());
+  if (snapshots.size() != 1) return std::nullopt;
+  return snapshots.front();
+}
+
+}  // namespace finetune::config
