@@ -9,7 +9,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # GCC 12 takes the undefined lanes of its own AVX-512 headers for uninitialised variables (its bug 105593).
   set(finetune_isa_flags_AVX512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
       -Wno-uninitialized -Wno-maybe-uninitialized)
-  target_compile_definitions(finetune_device PRIVATE FINETUNE_X86_KERNELS)
+  set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/src/kernels/cpu/isa_kernels.cpp" PROPERTIES
+    COMPILE_DEFINITIONS FINETUNE_X86_KERNELS SKIP_PRECOMPILE_HEADERS ON)
 endif()
 
 file(GLOB finetune_isa_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/kernels/cpu/isa/*.cpp")
