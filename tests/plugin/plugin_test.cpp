@@ -1,10 +1,10 @@
+#include "finetune/device/plugin.h"
+
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <string>
-
-#include "finetune/device/plugin.h"
 
 namespace finetune {
 namespace {
