@@ -60,12 +60,13 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     Level& level = levels_.back();
     level.key = name;
-    const auto [first, is_new] = level.lines.emplace(name, line());
-    if (!is_new) result_.duplicates.push_back({pointer(), line(), first->second});
+    const auto [first, is_new] = level.lines.emplace(name, line(position_));
+    if (!is_new) result_.duplicates.push_back({pointer(), line(position_), first->second});
     return true;
   }
 
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+  bool parse_error(std::size_t offset, const std::string&,
+                   const nlohmann::detail::exception& error) override {
     std::string message = error.what();
     // "[json.exception.parse_error.101] parse error at line 3, column 5: syntax error while ...": place and
     // library are said by us.
@@ -74,8 +75,8 @@ class Builder : public nlohmann::json_sax<Json> {
     } else if (const size_t bracket = message.find("] "); bracket != std::string::npos) {
       message.erase(0, bracket + 2);
     }
-    if (after_comma()) message += "; remove the comma before it";
-    return fail(message);
+    if (after_comma(offset)) message += "; remove the comma before it";
+    return fail(message, offset);
   }
 
  private:
@@ -87,24 +88,25 @@ class Builder : public nlohmann::json_sax<Json> {
 
   static constexpr size_t kDeepest = 64;
 
-  bool fail(const std::string& message) {
-    const std::string_view read = text_.substr(0, std::min(position_, text_.size()));
+  bool fail(const std::string& message, size_t offset) {
+    const std::string_view read = text_.substr(0, offset);
     const size_t line_start = read.rfind('\n') + 1;  // npos + 1 is 0
     const size_t column = std::max<size_t>(1, read.size() - line_start);
-    result_.error = std::to_string(line()) + ":" + std::to_string(column) + ": " + message;
+    result_.error = std::to_string(line(offset)) + ":" + std::to_string(column) + ": " + message;
     return false;
   }
 
-  /// Whether the last character read closes an object or list right behind a comma.
-  bool after_comma() const {
-    if (position_ < 2 || (text_[position_ - 1] != '}' && text_[position_ - 1] != ']')) return false;
-    const size_t before = text_.find_last_not_of(" \t\r\n", position_ - 2);
+  /// Whether the character before `offset` closes an object or list right behind a comma.
+  bool after_comma(size_t offset) const {
+    if (offset < 2 || offset > text_.size()) return false;
+    if (text_[offset - 1] != '}' && text_[offset - 1] != ']') return false;
+    const size_t before = text_.find_last_not_of(" \t\r\n", offset - 2);
     return before != std::string_view::npos && text_[before] == ',';
   }
 
-  int line() const {
-    return 1 + static_cast<int>(
-                   std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(position_), '\n'));
+  int line(size_t offset) const {
+    const std::string_view read = text_.substr(0, offset);
+    return 1 + static_cast<int>(std::count(read.begin(), read.end(), '\n'));
   }
 
   std::string pointer() const {
@@ -131,7 +133,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   bool open(Json container) {
     if (levels_.size() == kDeepest)
-      return fail("nested more than " + std::to_string(kDeepest) + " levels deep");
+      return fail("nested more than " + std::to_string(kDeepest) + " levels deep", position_);
     Json& placed = place(std::move(container));
     levels_.push_back({&placed, "", {}});
     return true;

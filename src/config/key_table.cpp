@@ -119,8 +119,9 @@ constexpr auto kModelKeys = [](auto& s) {
 constexpr auto kDataFileKeys = [](auto& s) {
   using T = DataConfig;
   s.required("train", &T::train, one_or_more(Path{}), "File or files to train on.");
-  s.key("validation", &T::validation, one_or_more(Path{}), "File or files that choose the best checkpoint.");
-  s.key("test", &T::test, one_or_more(Path{}), "File or files that are measured once, at the end.");
+  s.key("validation", &T::validation, one_or_list_of(Path{}),
+        "File or files that choose the best checkpoint.");
+  s.key("test", &T::test, one_or_list_of(Path{}), "File or files that are measured once, at the end.");
   s.key("format", &T::format,
         Choice<DataFormat>{{{DataFormat::kAuto, "auto"},
                             {DataFormat::kCsv, "csv"},

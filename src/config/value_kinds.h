@@ -48,12 +48,12 @@ std::optional<T> exact_integer(const Json& value, T low, T high) {
     const auto number = value.get<int64_t>();
     if (std::in_range<T>(number)) result = static_cast<T>(number);
   } else if (value.is_number_float()) {
-    constexpr double kLargestExact = 9007199254740992.0;
     const double number = value.get<double>();
-    if (number >= -kLargestExact && number <= kLargestExact &&
-        number == static_cast<double>(static_cast<int64_t>(number)) &&
-        std::in_range<T>(static_cast<int64_t>(number))) {
-      result = static_cast<T>(static_cast<int64_t>(number));
+    if (number >= 0 && number < 0x1p64 && number == static_cast<double>(static_cast<uint64_t>(number))) {
+      return exact_integer<T>(static_cast<uint64_t>(number), low, high);
+    }
+    if (number < 0 && number >= -0x1p63 && number == static_cast<double>(static_cast<int64_t>(number))) {
+      return exact_integer<T>(static_cast<int64_t>(number), low, high);
     }
   }
   return result && *result >= low && *result <= high ? result : std::nullopt;
@@ -169,6 +169,7 @@ struct List {
   Item item;
   bool one_alone = false;  ///< an item without the list around it is a list of one
   bool distinct = false;
+  bool needs_one = false;  ///< an empty list is refused
 
   template <class T>
   Refusal read(const Json& value, const std::filesystem::path& base, std::vector<T>& out) const {
@@ -189,6 +190,7 @@ struct List {
         }
       }
     }
+    if (needs_one && items.empty()) return refuse(value, "at least one item");
     out = std::move(items);
     return {};
   }
@@ -201,6 +203,7 @@ struct List {
   Json schema() const {
     Json list = {{"type", "array"}, {"items", item.schema()}};
     if (distinct) list["uniqueItems"] = true;
+    if (needs_one) list["minItems"] = 1;
     if (!one_alone) return list;
     return {{"anyOf", Json::array({item.schema(), list})}};
   }
@@ -208,15 +211,20 @@ struct List {
 
 template <class Item>
 List<Item> list_of(Item item) {
-  return {item, false, false};
+  return {.item = item};
 }
 template <class Item>
 List<Item> distinct_list_of(Item item) {
-  return {item, false, true};
+  return {.item = item, .distinct = true};
+}
+/// One item, or a list of any number of them.
+template <class Item>
+List<Item> one_or_list_of(Item item) {
+  return {.item = item, .one_alone = true};
 }
 template <class Item>
 List<Item> one_or_more(Item item) {
-  return {item, true, false};
+  return {.item = item, .one_alone = true, .needs_one = true};
 }
 
 /// A column by name, or by its number from 0.
