@@ -75,10 +75,6 @@ void check_data(const DataConfig& data, std::vector<Conflict>& conflicts) {
 std::vector<Conflict> find_conflicts(const RunConfig& config) {
   std::vector<Conflict> conflicts;
   check_data(config.data, conflicts);
-  if (config.task.labels.size() == 1) {
-    conflicts.push_back(
-        {{"/task/labels"}, "found one label; expected two or more, or an empty list to learn them"});
-  }
   const auto& max_steps = config.train.max_steps;
   if (max_steps && config.schedule.warmup >= 1 && config.schedule.warmup > static_cast<double>(*max_steps)) {
     conflicts.push_back({{"/schedule/warmup", "/train/max_steps"},

@@ -91,7 +91,7 @@ constexpr auto kTaskKeys = [](auto& s) {
   using T = TaskConfig;
   s.key("type", &T::type, Choice<TaskType>{{{TaskType::kSequenceClassification, "sequence_classification"}}},
         "What is learned.");
-  s.key("labels", &T::labels, distinct_list_of(Text{}),
+  s.key("labels", &T::labels, ClassNames{},
         "The classes in the order of their ids. Empty: learned from the training data, sorted.");
   s.key("ignore_index", &T::ignore_index, integer(),
         "A row with this label id adds nothing to loss or metrics.");

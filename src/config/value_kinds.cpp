@@ -151,6 +151,19 @@ Refusal ModelPath::read(const Json& value, const std::filesystem::path& base,
                           "; correct the path, or download the model: hf download " + id};
 }
 
+Refusal ClassNames::read(const Json& value, const std::filesystem::path& base,
+                         std::vector<std::string>& out) const {
+  if (auto refusal = distinct_list_of(Text{}).read(value, base, out)) return refusal;
+  if (out.size() == 1) return refuse(value, "two labels or more, or an empty list to learn them");
+  return {};
+}
+
+Json ClassNames::schema() const {
+  Json schema = distinct_list_of(Text{}).schema();
+  schema["not"] = {{"type", "array"}, {"minItems", 1}, {"maxItems", 1}};
+  return schema;
+}
+
 Refusal Column::read(const Json& value, const std::filesystem::path&, ColumnName& out) const {
   if (const auto index = exact_integer<int64_t>(value, 0, kLargestExactInteger)) {
     out = {"", static_cast<size_t>(*index)};

@@ -227,6 +227,13 @@ List<Item> one_or_more(Item item) {
   return {.item = item, .one_alone = true, .needs_one = true};
 }
 
+/// The names of the classes: none (they are learned), or two and more.
+struct ClassNames {
+  Refusal read(const Json& value, const std::filesystem::path& base, std::vector<std::string>& out) const;
+  Json write(const std::vector<std::string>& value) const { return distinct_list_of(Text{}).write(value); }
+  Json schema() const;
+};
+
 /// A column by name, or by its number from 0.
 struct Column {
   Refusal read(const Json& value, const std::filesystem::path& base, ColumnName& out) const;
