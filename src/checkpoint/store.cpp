@@ -73,14 +73,21 @@ fs::path link_target(const fs::path& directory, const char* link) {
   return fs::read_symlink(directory / link, error).filename();
 }
 
-/// Moves the link in one step: a reader finds the old target or the new one.
-void move_link(const fs::path& directory, const char* link, const fs::path& target) {
-  if (link_target(directory, link) == target.filename()) return;
+/// Moves the link in one step: a reader finds the old target or the new one. False where it is there already.
+bool move_link(const fs::path& directory, const char* link, const fs::path& target) {
+  if (link_target(directory, link) == target.filename()) return false;
   const fs::path temporary =
       directory / (kTemporaryPrefix + std::string(link) + "-" + std::to_string(::getpid()));
   fs::remove(temporary);
   fs::create_directory_symlink(target.filename(), temporary);
-  fs::rename(temporary, directory / link);
+  try {
+    fs::rename(temporary, directory / link);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+  return true;
 }
 
 fs::path free_aside_name(const fs::path& target) {
@@ -167,9 +174,9 @@ void CheckpointStore::commit(const Snapshot& snapshot, bool is_best, const fs::p
 }
 
 void CheckpointStore::move_links(const fs::path& target, bool is_best) {
-  move_link(directory_, kLatestLink, target);
-  if (is_best && retention_.keep_best) move_link(directory_, kBestLink, target);
-  sync_directory(directory_);
+  bool moved = move_link(directory_, kLatestLink, target);
+  if (is_best && retention_.keep_best) moved |= move_link(directory_, kBestLink, target);
+  if (moved) sync_directory(directory_);
 }
 
 void CheckpointStore::drop_old(int64_t newest_step) {
@@ -179,10 +186,9 @@ void CheckpointStore::drop_old(int64_t newest_step) {
     int64_t num_good = 0;
     for (const auto& folder : step_folders(directory_)) {
       // Above the newest step lies only what a resume passed over.
-      if (folder.step > newest_step) continue;
-      const bool good =
-          !folder.aside && !damaged_steps_.contains(folder.step) && fs::exists(folder.path / kManifestFile);
-      if (num_good < keep_last) {
+      if (!folder.aside && folder.step > newest_step) continue;
+      if (!folder.aside && num_good < keep_last) {
+        const bool good = !damaged_steps_.contains(folder.step) && fs::exists(folder.path / kManifestFile);
         num_good += good ? 1 : 0;
         continue;
       }
