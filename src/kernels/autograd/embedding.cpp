@@ -11,10 +11,11 @@ using torch::autograd::variable_list;
 struct EmbeddingSum : torch::autograd::Function<EmbeddingSum> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input_ids,
                             const at::Tensor& position_ids, const at::Tensor& token_type_ids,
-                            const at::Tensor& word, const at::Tensor& position, const at::Tensor& type) {
-    context->save_for_backward({input_ids, position_ids, token_type_ids, word, position, type});
-    return operators::embedding_sum(input_ids, position_ids, token_type_ids, word, position,
-                                    optional_tensor(type));
+                            const at::Tensor& word, const at::Tensor& position,
+                            const std::optional<at::Tensor>& type) {
+    context->save_for_backward(
+        {input_ids, position_ids, token_type_ids, word, position, type.value_or(at::Tensor())});
+    return operators::embedding_sum(input_ids, position_ids, token_type_ids, word, position, type);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
@@ -42,7 +43,8 @@ at::Tensor embedding_sum(const at::Tensor& input_ids, const at::Tensor& position
     return operators::embedding_sum(input_ids, position_ids, token_type_ids, word, position,
                                     optional_tensor(type));
   }
-  return EmbeddingSum::apply(input_ids, position_ids, token_type_ids, word, position, type);
+  // autograd::Function takes no undefined tensor, only an empty optional.
+  return EmbeddingSum::apply(input_ids, position_ids, token_type_ids, word, position, optional_tensor(type));
 }
 
 }  // namespace finetune::kernels

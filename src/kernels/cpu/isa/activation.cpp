@@ -45,23 +45,34 @@ struct Gelu {
   }
 };
 
-struct GeluTanh {
-  static Vec gate(const Vec& x) {
-    return sigmoid(x * Vec(kTanhInner) * at::vec::fmadd(x * x, Vec(kTanhCubic), Vec(1.0f)));
+/// Sigmoid and one minus it, each to its own last digits: the slopes multiply the second by large factors.
+struct Gate {
+  Vec open;
+  Vec closed;
+  explicit Gate(const Vec& x) {
+    const Vec e = exp(x.neg());
+    open = Vec(1.0f) / (Vec(1.0f) + e);
+    closed = e * open;
   }
-  static Vec value(const Vec& x) { return x * gate(x); }
+};
+
+struct GeluTanh {
+  static Gate gate(const Vec& x) {
+    return Gate(x * Vec(kTanhInner) * at::vec::fmadd(x * x, Vec(kTanhCubic), Vec(1.0f)));
+  }
+  static Vec value(const Vec& x) { return x * gate(x).open; }
   static Vec slope(const Vec& x) {
-    const Vec s = gate(x);
+    const Gate g = gate(x);
     const Vec inner_slope = Vec(kTanhInner) * at::vec::fmadd(x * x, Vec(3.0f * kTanhCubic), Vec(1.0f));
-    return at::vec::fmadd(x * inner_slope, s * (Vec(1.0f) - s), s);
+    return at::vec::fmadd(x * inner_slope, g.open * g.closed, g.open);
   }
 };
 
 struct QuickGelu {
-  static Vec value(const Vec& x) { return x * sigmoid(x * Vec(kQuickSlope)); }
+  static Vec value(const Vec& x) { return x * Gate(x * Vec(kQuickSlope)).open; }
   static Vec slope(const Vec& x) {
-    const Vec s = sigmoid(x * Vec(kQuickSlope));
-    return at::vec::fmadd(x * Vec(kQuickSlope), s * (Vec(1.0f) - s), s);
+    const Gate g(x * Vec(kQuickSlope));
+    return at::vec::fmadd(x * Vec(kQuickSlope), g.open * g.closed, g.open);
   }
 };
 
@@ -71,10 +82,10 @@ struct Relu {
 };
 
 struct Silu {
-  static Vec value(const Vec& x) { return x * sigmoid(x); }
+  static Vec value(const Vec& x) { return x * Gate(x).open; }
   static Vec slope(const Vec& x) {
-    const Vec s = sigmoid(x);
-    return at::vec::fmadd(x, s * (Vec(1.0f) - s), s);
+    const Gate g(x);
+    return at::vec::fmadd(x, g.open * g.closed, g.open);
   }
 };
 

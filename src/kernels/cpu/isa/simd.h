@@ -74,7 +74,5 @@ inline Vec exp(const Vec& x) {
   return result * at::vec::cast<float>(power) * Vec(2.0f);
 }
 
-inline Vec sigmoid(const Vec& x) { return Vec(1.0f) / (Vec(1.0f) + exp(x.neg())); }
-
 }  // namespace CPU_CAPABILITY
 }  // namespace finetune::kernels::cpu
