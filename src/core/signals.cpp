@@ -34,9 +34,12 @@ void install_signal_handlers() {
 
 StopRequest stop_request() {
   switch (g_stop_signal.load()) {
-    case SIGINT: return StopRequest::kInterrupt;
-    case SIGTERM: return StopRequest::kTerminate;
-    default: return StopRequest::kNone;
+    case SIGINT:
+      return StopRequest::kInterrupt;
+    case SIGTERM:
+      return StopRequest::kTerminate;
+    default:
+      return StopRequest::kNone;
   }
 }
 
@@ -44,9 +47,12 @@ bool take_save_request() { return g_save_requested.exchange(false); }
 
 void throw_if_stop_requested() {
   switch (stop_request()) {
-    case StopRequest::kNone: return;
-    case StopRequest::kInterrupt: throw Interrupted(ExitCode::kInterrupted, "interrupted");
-    case StopRequest::kTerminate: throw Interrupted(ExitCode::kTerminated, "terminated");
+    case StopRequest::kNone:
+      return;
+    case StopRequest::kInterrupt:
+      throw Interrupted(ExitCode::kInterrupted, "interrupted");
+    case StopRequest::kTerminate:
+      throw Interrupted(ExitCode::kTerminated, "terminated");
   }
 }
 

@@ -34,7 +34,8 @@ struct TaskConfig {
 enum class WeightInit { kPretrained, kRandom };
 
 struct ModelConfig {
-  std::filesystem::path path;  ///< Hugging Face directory, absolute: a hub id is looked up when the config is loaded
+  std::filesystem::path
+      path;  ///< Hugging Face directory, absolute: a hub id is looked up when the config is loaded
   WeightInit init = WeightInit::kPretrained;
   std::optional<double> dropout;             ///< unset: the model's own config.json
   std::optional<double> attention_dropout;   ///< unset: the model's own

@@ -18,8 +18,8 @@ enum class ExitCode : int {
   kTerminated = 143,
 };
 
-/// Base of every error a user can cause. The message names the place, what was found, what was expected and the
-/// remedy; `cli/main.cpp` prints it and exits with `exit_code()`.
+/// Base of every error a user can cause. The message names the place, what was found, what was expected and
+/// the remedy; `cli/main.cpp` prints it and exits with `exit_code()`.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

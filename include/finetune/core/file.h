@@ -32,8 +32,9 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-/// A file being written through a file descriptor. Every failed call throws `std::system_error` naming the path; a
-/// short write is continued, EINTR retried. `close()` must be called: the destructor closes without a check.
+/// A file being written through a file descriptor. Every failed call throws `std::system_error` naming the
+/// path; a short write is continued, EINTR retried. `close()` must be called: the destructor closes without a
+/// check.
 class OutputFile {
  public:
   /// Creates or truncates.
@@ -55,11 +56,12 @@ class OutputFile {
 /// fsync of a folder: makes names created, renamed or removed in it durable.
 void sync_directory(const std::filesystem::path& directory);
 
-/// Replaces `path` by `content` so that a reader, or a machine that loses power, sees the old or the new file and
-/// never a part: temporary file beside it, fsync, rename, fsync of the folder.
+/// Replaces `path` by `content` so that a reader, or a machine that loses power, sees the old or the new file
+/// and never a part: temporary file beside it, fsync, rename, fsync of the folder.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-/// An exclusive `flock` on a file, held until destruction. The kernel drops it when the process dies, however it dies.
+/// An exclusive `flock` on a file, held until destruction. The kernel drops it when the process dies, however
+/// it dies.
 class FileLock {
  public:
   /// Creates the file if needed. Throws `ConfigError` with the holder's process id when it is taken.

@@ -4,10 +4,12 @@
 
 namespace finetune {
 
-/// What has been asked of the process from outside since it started. Polled between steps, in evaluation and in start-up.
+/// What has been asked of the process from outside since it started. Polled between steps, in evaluation and
+/// in start-up.
 enum class StopRequest { kNone, kInterrupt, kTerminate };
 
-/// Installs handlers: SIGINT and SIGTERM ask for a save and a stop (a second one exits at once), SIGUSR1 for a save.
+/// Installs handlers: SIGINT and SIGTERM ask for a save and a stop (a second one exits at once), SIGUSR1 for
+/// a save.
 void install_signal_handlers();
 
 StopRequest stop_request();
