@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -51,8 +52,10 @@ int parse_and_run(int argc, char** argv) {
   return action();
 }
 
+/// A message may hold several problems, a line each.
 int fail(const std::string& message, ExitCode code) {
-  spdlog::error("{}", message);
+  std::istringstream lines(message);
+  for (std::string line; std::getline(lines, line);) spdlog::error("{}", line);
   return static_cast<int>(code);
 }
 
