@@ -7,8 +7,7 @@
 
 namespace finetune {
 
-DelimitedParser::DelimitedParser(TextSource& source, char delimiter)
-    : source_(source), delimiter_(delimiter) {
+DelimitedParser::DelimitedParser(TextSource& source, char delimiter) : source_(source) {
   ends_field_[static_cast<unsigned char>(delimiter)] = true;
   ends_field_[static_cast<unsigned char>('\n')] = true;
 }
@@ -72,10 +71,10 @@ void DelimitedParser::skip_quoted(Span& span) {
     if (quote == std::string_view::npos) {
       position = window.size();
       if (!has_byte(position, &span)) {
-        throw_data_error(source_.path(), line_at(span.begin),
-                         "quoted field not closed before end of file; add the closing double quote, or, "
-                         "where the quote is "
-                         "part of the text, quote the field and double it");
+        throw_data_error(
+            source_.path(), line_at(span.begin),
+            "quoted field not closed before end of file; add the closing double quote, or, where "
+            "the quote is part of the text, quote the field and double it");
       }
     } else if (has_byte(quote + 1, &span) && source_.window()[quote + 1] == '"') {
       span.doubled = true;
@@ -128,8 +127,7 @@ void DelimitedParser::refuse_swallowed_rows(const Span& span) const {
                    "a quoted field that begins here ends on line " +
                        std::to_string(line_at(span.closing_quote)) +
                        " and has text after its closing quote, so a stray double quote has probably joined "
-                       "rows; where quotes are "
-                       "part of the text, quote the field and double them");
+                       "rows; where quotes are part of the text, quote the field and double them");
 }
 
 void DelimitedParser::refuse_bare_carriage_returns() const {

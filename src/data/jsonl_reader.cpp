@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "finetune/core/json.h"
+#include "finetune/core/text.h"
 #include "finetune/data/message.h"
 #include "finetune/data/readers.h"
 #include "finetune/data/text_source.h"
@@ -67,6 +68,8 @@ class SlotFiller : public nlohmann::json_sax<Json> {
     std::string what = error.what();
     const size_t reason = what.find(": ", what.find("column "));
     if (reason != std::string::npos) what.erase(0, reason + 2);
+    // It quotes what it read up to the error, which may end inside a character.
+    what.resize(std::min(what.size(), find_invalid_utf8(what)));
     problem_ =
         "not JSON at byte " + std::to_string(position) + " of the line (" + what +
         "), expected one whole object a line; repair the line, or write the file anew with: jq -c . IN > OUT";
@@ -198,7 +201,8 @@ class JsonlReader : public RowReader {
 
   [[noreturn]] void refuse_missing(const Slot& slot, std::string_view line) const {
     std::vector<std::string> keys;
-    for (const auto& [key, value] : Json::parse(line).items()) keys.push_back(key);
+    const Json object = Json::parse(line);
+    for (const auto& [key, value] : object.items()) keys.push_back(key);
     throw_data_error(source_.path(), lines_.number(),
                      "no key " + shown(slot.key) + "; the object has: " + shown_list(keys) +
                          suggestion(slot.key, keys) + "; add it, or set " + slot.config_key +

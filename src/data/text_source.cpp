@@ -16,6 +16,7 @@ namespace finetune {
 namespace {
 
 constexpr size_t kBlockBytes = size_t{256} << 10;
+constexpr size_t kMostSignatureBytes = 16;
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 constexpr std::string_view kUtf8Mark = "\xEF\xBB\xBF";
 constexpr std::string_view kUtf16LittleMark = "\xFF\xFE";
@@ -113,7 +114,8 @@ TextSource::TextSource(const std::filesystem::path& path, TextEncoding encoding)
   } while (descriptor_ < 0 && errno == EINTR);
   if (descriptor_ < 0) throw_data_error(path_, 0, std::string("cannot be opened: ") + std::strerror(errno));
   try {
-    while (raw_.size() < kBlockBytes && read_block() > 0) {
+    // A pipe may hand out less than it takes to know a file by its first bytes.
+    while (raw_.size() < kMostSignatureBytes && read_block() > 0) {
     }
     choose_encoding(encoding);
   } catch (...) {
@@ -166,8 +168,10 @@ void TextSource::choose_encoding(TextEncoding asked) {
   const NulPattern pattern = nul_pattern(start);
   if (asked == TextEncoding::kUtf16) {
     big_endian_ = pattern == NulPattern::kEveryEven;
+    const size_t invalid = find_invalid_utf8(start);
+    const bool cut = raw_.size() > start.size() && invalid < start.size() && start.size() - invalid < 4;
     const bool looks_utf8 = !start.empty() && start.find('\0') == std::string_view::npos &&
-                            start.size() - std::min(find_invalid_utf8(start), start.size()) < 4;
+                            (invalid == std::string_view::npos || cut);
     if (looks_utf8) {
       throw_data_error(path_, 1,
                        "data.encoding is \"utf-16\", but the file has no byte-order mark and reads as UTF-8; "
@@ -192,7 +196,8 @@ bool TextSource::extend() {
   while (buffer_.size() == before) {
     if (bad_input_) throw_bad_input();
     if (at_end_ && raw_.empty()) return false;
-    if (!at_end_ && raw_.size() < kBlockBytes) read_block();
+    if (!at_end_ && !first_block_) read_block();
+    first_block_ = false;
     decode(at_end_);
   }
   return true;

@@ -52,7 +52,6 @@ class DelimitedParser {
   int64_t line_at(size_t position) const;
 
   TextSource& source_;
-  char delimiter_;
   bool ends_field_[256] = {};
   std::vector<Span> spans_;
   size_t record_size_ = 0;  ///< of the last record in the window, line end included

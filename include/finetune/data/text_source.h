@@ -70,6 +70,7 @@ class TextSource {
   TextEncoding encoding_ = TextEncoding::kUtf8;
   bool big_endian_ = false;
   bool at_end_ = false;
+  bool first_block_ = true;  // raw_ holds what the encoding was chosen by
   bool warned_of_controls_ = false;
 
   std::string raw_;          // bytes read and not decoded yet
