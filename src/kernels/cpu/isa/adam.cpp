@@ -3,9 +3,21 @@
 
 namespace finetune::kernels::cpu {
 inline namespace CPU_CAPABILITY {
+namespace {
 
-void adam_range(float* param, float* grad, float* exp_avg, float* exp_avg_sq, int64_t count,
-                const AdamScalars& scalars) {
+/// Elements looked at together for whether an update can change them.
+constexpr int64_t kBlock = 4 * kWidth;
+
+inline bool all_zero(const float* grad, const float* exp_avg, const float* exp_avg_sq) {
+  Vec any(0.0f);
+  for (int64_t i = 0; i < kBlock; i += kWidth) {
+    any = any | Vec::loadu(grad + i) | Vec::loadu(exp_avg + i) | Vec::loadu(exp_avg_sq + i);
+  }
+  return any.zero_mask() == (1 << kWidth) - 1;
+}
+
+inline void update(float* param, float* grad, float* exp_avg, float* exp_avg_sq, int64_t count,
+                   const AdamScalars& scalars) {
   const Vec zero(0.0f);
   const Vec grad_scale(scalars.grad_scale), decay_factor(scalars.decay_factor), l2(scalars.l2);
   const Vec first_weight(scalars.first_weight), second_keep(scalars.second_keep),
@@ -23,6 +35,26 @@ void adam_range(float* param, float* grad, float* exp_avg, float* exp_avg_sq, in
     part.store(at::vec::fmadd(negative_step, m / denominator, p), param + i);
     part.store(zero, grad + i);
   });
+}
+
+}  // namespace
+
+void adam_range(float* param, float* grad, float* exp_avg, float* exp_avg_sq, int64_t count,
+                const AdamScalars& scalars) {
+  // Words of the vocabulary that no row has used: moments and gradient are 0 and stay so, the parameter only
+  // decays. Not writing them is a good part of this pass, which waits for memory.
+  const bool skips_zeros = scalars.l2 == 0.0f && scalars.eps > 0.0f;
+  const Vec decay_factor(scalars.decay_factor);
+  int64_t first = 0;
+  for (; skips_zeros && first + kBlock <= count; first += kBlock) {
+    if (!all_zero(grad + first, exp_avg + first, exp_avg_sq + first)) {
+      update(param + first, grad + first, exp_avg + first, exp_avg_sq + first, kBlock, scalars);
+    } else if (scalars.decay_factor != 1.0f) {
+      for (int64_t i = first; i < first + kBlock; i += kWidth)
+        (Vec::loadu(param + i) * decay_factor).store(param + i);
+    }
+  }
+  update(param + first, grad + first, exp_avg + first, exp_avg_sq + first, count - first, scalars);
 }
 
 }  // namespace CPU_CAPABILITY

@@ -46,24 +46,38 @@ class Scratch {
   float* next_;
 };
 
-/// to [rows, width] = (from + bias) * scale, padded with zeros.
-inline void pack(const float* from, int64_t from_stride, const float* bias, float scale, int64_t rows,
+/// to [keys, width] = (from [length, size] + bias) * scale, padded with zeros.
+inline void pack(const float* from, int64_t from_stride, const float* bias, float scale,
                  const TileSizes& sizes, float* to) {
   const Vec factor(scale);
-  for (int64_t row = 0; row < rows; ++row, from += from_stride, to += sizes.width) {
+  for (int64_t row = 0; row < sizes.length; ++row, from += from_stride, to += sizes.width) {
+    // The next head's part of the row: processors do not foresee strides of whole rows.
+    __builtin_prefetch(from + sizes.size, 0, 2);
+    __builtin_prefetch(from + 2 * sizes.size - 1, 0, 2);
     for_vectors(sizes.size, [&](int64_t c, auto part) {
       const Vec value = bias == nullptr ? part.load(from + c) : part.load(from + c) + part.load(bias + c);
-      (value * factor).store(to + c);
+      part.only(value * factor).store(to + c);
     });
+  }
+  std::fill(to, to + (sizes.keys - sizes.length) * sizes.width, 0.0f);
+}
+
+/// to [width, keys] = packed [keys, width] transposed.
+inline void transpose(const float* packed, const TileSizes& sizes, float* to) {
+  constexpr int kSide = static_cast<int>(kWidth);
+  for (int64_t row = 0; row < sizes.keys; row += kWidth) {
+    for (int64_t c = 0; c < sizes.width; c += kWidth) {
+      at::vec::transpose_mxn<float, kSide, kSide>(packed + row * sizes.width + c, sizes.width,
+                                                  to + c * sizes.keys + row, sizes.keys);
+    }
   }
 }
 
-/// to [size, keys] = packed [length, width] transposed; the columns past `length` are 0.
-inline void transpose(const float* packed, const TileSizes& sizes, float* to) {
-  for (int64_t c = 0; c < sizes.size; ++c) {
-    float* out = to + c * sizes.keys;
-    for (int64_t row = 0; row < sizes.length; ++row) out[row] = packed[row * sizes.width + c];
-    std::fill(out + sizes.length, out + sizes.keys, 0.0f);
+/// Asks for the lines of [length, size] that a tile is going to write at its end.
+inline void prefetch_for_writing(const float* rows, int64_t stride, const TileSizes& sizes) {
+  for (int64_t row = 0; row < sizes.length; ++row, rows += stride) {
+    __builtin_prefetch(rows, 1, 2);
+    __builtin_prefetch(rows + sizes.size - 1, 1, 2);
   }
 }
 
@@ -107,10 +121,10 @@ struct PackedTile {
   float* transposed_k;
 
   PackedTile(Scratch& scratch, const TileSizes& sizes) {
-    q = scratch.take(sizes.length * sizes.width);
-    k = scratch.take(sizes.length * sizes.width);
-    v = scratch.take(sizes.length * sizes.width);
-    transposed_k = scratch.take(sizes.size * sizes.keys);
+    q = scratch.take(sizes.keys * sizes.width);
+    k = scratch.take(sizes.keys * sizes.width);
+    v = scratch.take(sizes.keys * sizes.width);
+    transposed_k = scratch.take(sizes.keys * sizes.width);
   }
 
   void fill(const AttentionShape& shape, const AttentionTile& tile, const TileSizes& sizes) {
@@ -118,9 +132,9 @@ struct PackedTile {
     const int64_t column = tile.head * sizes.size;
     const float* from = shape.qkv + tile.start * stride + column;
     const float* bias = shape.qkv_bias + column;
-    pack(from, stride, bias, shape.scale, sizes.length, sizes, q);
-    pack(from + shape.hidden, stride, bias + shape.hidden, 1.0f, sizes.length, sizes, k);
-    pack(from + 2 * shape.hidden, stride, bias + 2 * shape.hidden, 1.0f, sizes.length, sizes, v);
+    pack(from, stride, bias, shape.scale, sizes, q);
+    pack(from + shape.hidden, stride, bias + shape.hidden, 1.0f, sizes, k);
+    pack(from + 2 * shape.hidden, stride, bias + 2 * shape.hidden, 1.0f, sizes, v);
     transpose(k, sizes, transposed_k);
   }
 };
@@ -130,7 +144,8 @@ struct PackedTile {
 inline float exponentials(float* scores, int64_t length, float& largest) {
   Vec highest(-INFINITY);
   for_vectors(length, [&](int64_t j, auto part) {
-    highest = at::vec::maximum(highest, part.only(part.load(scores + j), -INFINITY));
+    // A NaN may get lost here; its exponential does not.
+    highest = at::vec::clamp_min(part.only(part.load(scores + j), -INFINITY), highest);
   });
   largest = maximum_of(highest);
   Vec total(0.0f);
@@ -142,32 +157,29 @@ inline float exponentials(float* scores, int64_t length, float& largest) {
   return sum(total);
 }
 
-/// rows [rows, size] times `scale` into `to`, whose column sums are left in `sums`.
+/// rows [count, size] times `scale` into `to`, whose column sums are left in `sums`.
 inline void unpack(const float* rows, int64_t count, const TileSizes& sizes, float scale, float* to,
                    int64_t to_stride, float* sums) {
   const Vec factor(scale);
-  for_vectors(sizes.size, [&](int64_t c, auto part) {
-    Vec total(0.0f);
-    for (int64_t row = 0; row < count; ++row) {
-      const Vec value = part.load(rows + row * sizes.width + c) * factor;
-      part.store(value, to + row * to_stride + c);
-      total = total + value;
-    }
-    part.store(total, sums + c);
-  });
+  std::fill(sums, sums + sizes.size, 0.0f);
+  for (int64_t row = 0; row < count; ++row, rows += sizes.width, to += to_stride) {
+    for_vectors(sizes.size, [&](int64_t c, auto part) {
+      const Vec value = part.load(rows + c) * factor;
+      part.store(value, to + c);
+      part.store(part.load(sums + c) + value, sums + c);
+    });
+  }
 }
 
 }  // namespace
 
 int64_t attention_scratch(int64_t max_length, int64_t head_size, bool backward) {
   const TileSizes sizes(std::max<int64_t>(max_length, 1), head_size);
-  const int64_t rows = sizes.length * sizes.width;
-  const int64_t transposed = sizes.size * sizes.keys;
+  const int64_t rows = sizes.keys * sizes.width;
   const int64_t block = sizes.queries * sizes.keys;
   const int64_t mask = 3 * round_up(sizes.queries * sizes.calls, kCallsAtOnce);
   const int64_t pieces = 16 * Scratch::kAlignment;  // rounding up of each
-  return backward ? 7 * rows + 2 * transposed + 2 * block + mask + pieces
-                  : 4 * rows + transposed + block + mask + pieces;
+  return (backward ? 9 * rows + 2 * block : 5 * rows + block) + mask + pieces;
 }
 
 void attention_tile(const AttentionShape& shape, const AttentionTile& tile, float* memory, float* output,
@@ -216,11 +228,11 @@ void attention_backward_tile(const AttentionShape& shape, const AttentionTile& t
                              const float* output, const float* log_sum_exp, float* memory, float* qkv_grad,
                              float* bias_sums) {
   const TileSizes sizes(tile.length, shape.head_size);
-  const int64_t rows = sizes.length * sizes.width;
+  const int64_t rows = sizes.keys * sizes.width;
   Scratch scratch(memory);
   PackedTile packed(scratch, sizes);
   TileMask mask(scratch, sizes);
-  float* transposed_v = scratch.take(sizes.size * sizes.keys);
+  float* transposed_v = scratch.take(rows);
   float* output_grad = scratch.take(rows);
   float* q_grad = scratch.take(rows);
   float* k_grad = scratch.take(rows);
@@ -228,11 +240,14 @@ void attention_backward_tile(const AttentionShape& shape, const AttentionTile& t
   float* probabilities = scratch.take(sizes.queries * sizes.keys);
   float* score_grads = scratch.take(sizes.queries * sizes.keys);
 
-  packed.fill(shape, tile, sizes);
-  transpose(packed.v, sizes, transposed_v);
   const int64_t column = tile.head * sizes.size;
   const int64_t out_start = tile.start * shape.hidden + column;
-  pack(grad + out_start, shape.hidden, nullptr, 1.0f, sizes.length, sizes, output_grad);
+  const int64_t stride = 3 * shape.hidden;
+  float* to = qkv_grad + tile.start * stride + column;
+  for (int64_t part = 0; part < 3; ++part) prefetch_for_writing(to + part * shape.hidden, stride, sizes);
+  packed.fill(shape, tile, sizes);
+  transpose(packed.v, sizes, transposed_v);
+  pack(grad + out_start, shape.hidden, nullptr, 1.0f, sizes, output_grad);
 
   for (int64_t first = 0; first < sizes.length; first += kQueryBlock) {
     const int64_t queries = std::min(kQueryBlock, sizes.length - first);
@@ -247,6 +262,8 @@ void attention_backward_tile(const AttentionShape& shape, const AttentionTile& t
     for (int64_t query = 0; query < queries; ++query) {
       // The softmax's inner product equals the output's with its gradient.
       const float* out = output + out_start + (first + query) * shape.hidden;
+      __builtin_prefetch(out + sizes.size, 0, 2);
+      __builtin_prefetch(out + 2 * sizes.size - 1, 0, 2);
       Vec product(0.0f);
       for_vectors(sizes.size, [&](int64_t c, auto part) {
         product =
@@ -278,8 +295,6 @@ void attention_backward_tile(const AttentionShape& shape, const AttentionTile& t
                   v_grad, sizes.width, accumulate);
   }
 
-  float* to = qkv_grad + tile.start * 3 * shape.hidden + column;
-  const int64_t stride = 3 * shape.hidden;
   unpack(q_grad, sizes.length, sizes, shape.scale, to, stride, bias_sums + column);
   unpack(k_grad, sizes.length, sizes, 1.0f, to + shape.hidden, stride, bias_sums + shape.hidden + column);
   unpack(v_grad, sizes.length, sizes, 1.0f, to + 2 * shape.hidden, stride,
