@@ -21,7 +21,11 @@ struct WrittenEntry {
   size_t offset = 0;  ///< of its name in the file
 };
 
-std::string in_quotes(std::string_view name) { return "'" + std::string(name) + "'"; }
+std::string in_quotes(std::string_view name) {
+  std::string quoted("'");
+  quoted.append(name).push_back('\'');
+  return quoted;
+}
 
 at::ScalarType parse_dtype(JsonReader& reader, const std::string& name) {
   const size_t offset = reader.offset();

@@ -68,7 +68,8 @@ SafetensorsPlan plan_safetensors(const NamedTensors& tensors,
                         {"shape", named->tensor.sizes().vec()},
                         {"data_offsets", {begin, end}}};
     // Appended as text: an ordered_json object looks through all its keys at each insertion.
-    text += (text.size() > 1 ? "," : "") + Json(named->name).dump() + ":" + entry.dump();
+    if (text.size() > 1) text += ",";
+    text.append(Json(named->name).dump()).append(":").append(entry.dump());
   }
   text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');
