@@ -24,7 +24,6 @@ foreach(isa IN LISTS finetune_isa_sets)
   list(APPEND finetune_core_objects $<TARGET_OBJECTS:finetune_kernels_${isa}>)
 endforeach()
 
-
 # at::parallel_for is threaded only in code compiled with OpenMP; a precompiled header made without it does not fit.
 set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/src/kernels/cpu/parallel.cpp" PROPERTIES
   COMPILE_OPTIONS -fopenmp SKIP_PRECOMPILE_HEADERS ON)

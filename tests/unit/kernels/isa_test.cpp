@@ -1,4 +1,4 @@
-#include "../../../src/kernels/cpu/isa_kernels.h"
+#include "kernels/cpu/isa_kernels.h"
 #include "support.h"
 
 namespace finetune::kernels::testing {
