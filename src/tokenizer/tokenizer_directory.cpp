@@ -136,7 +136,10 @@ TokenizerChoice choose_tokenizer(const TokenizerDirectory& directory) {
   if (contains(kBertFromFileClasses, named)) {
     return {directory.tokenizer ? TokenizerBuild::kBertFromFile : TokenizerBuild::kBert, named};
   }
-  if (named.empty() && contains(kBertModelTypes, model_type)) return {TokenizerBuild::kBert, "BertTokenizer"};
+  if (named.empty() && contains(kBertModelTypes, model_type)) {
+    // DistilBERT has no token types, and its class gives none to the model.
+    return {TokenizerBuild::kBert, model_type == "distilbert" ? "DistilBertTokenizer" : "BertTokenizer"};
+  }
   if (directory.tokenizer) {
     return {TokenizerBuild::kFromFile, named.empty() ? "PreTrainedTokenizerFast" : named};
   }

@@ -36,7 +36,7 @@ enum class TokenizerBuild {
 
 struct TokenizerChoice {
   TokenizerBuild build;
-  std::string class_name;  ///< for messages
+  std::string class_name;  ///< of the reference, without "Fast"
 };
 
 /// Follows AutoTokenizer's choice of a class from tokenizer_config.json, config.json and the files that are

@@ -160,6 +160,7 @@ Vocabulary TokenizerJson::vocabulary() const {
   Vocabulary vocabulary;
   try {
     if (entries.is_array()) return Vocabulary::from_lines(entries.get<std::vector<std::string>>());
+    vocabulary.reserve(entries.size());
     for (const auto& [token, id] : entries.items()) vocabulary.add(token, id.get<int32_t>());
   } catch (const std::invalid_argument& error) {
     fail(place + "/vocab", error.what(), "one token for each id");

@@ -51,10 +51,10 @@ KeptTokens truncate_to(int64_t first, std::optional<int64_t> second, int64_t bud
   }
 }
 
-int64_t read_limit(const EncodeOptions& options, bool second_text) {
-  const bool unlimited = options.truncation == TruncationStrategy::kNone ||
-                         (options.truncation == TruncationStrategy::kOnlySecond && !second_text);
-  return unlimited ? std::numeric_limits<int64_t>::max() : options.max_length;
+int64_t read_limit(const EncodeOptions& options, bool pair) {
+  const bool cuts_first = options.truncation == TruncationStrategy::kLongestFirst ||
+                          options.truncation == TruncationStrategy::kOnlyFirst;
+  return cuts_first && !pair ? options.max_length : std::numeric_limits<int64_t>::max();
 }
 
 }  // namespace finetune

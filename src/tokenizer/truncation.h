@@ -18,8 +18,8 @@ struct KeptTokens {
 KeptTokens truncate_to(int64_t first, std::optional<int64_t> second, int64_t budget,
                        TruncationStrategy strategy);
 
-/// Tokens of one text after which no word of it is read. The reference stops reading there, and decides on
-/// the lengths read which text is the longer: where both are longer than that, the odd token depends on it.
-int64_t read_limit(const EncodeOptions& options, bool second_text);
+/// Tokens after which the rest of a text need not be read, because it is cut off: those of a text without a
+/// second one, whose length decides nothing.
+int64_t read_limit(const EncodeOptions& options, bool pair);
 
 }  // namespace finetune

@@ -19,6 +19,12 @@ Vocabulary Vocabulary::from_lines(std::vector<std::string> lines) {
   return vocabulary;
 }
 
+void Vocabulary::reserve(size_t num_tokens) {
+  tokens_.reserve(num_tokens);
+  in_use_.reserve(num_tokens);
+  ids_.reserve(num_tokens);
+}
+
 void Vocabulary::add(std::string token, int32_t id) {
   if (id < 0) throw std::invalid_argument("the id of '" + token + "' is negative");
   const auto index = static_cast<size_t>(id);

@@ -17,6 +17,9 @@ class Vocabulary {
   /// without use.
   static Vocabulary from_lines(std::vector<std::string> lines);
 
+  /// Room for so many tokens.
+  void reserve(size_t num_tokens);
+
   /// Gives `token` the id. Throws `std::invalid_argument` where the id is negative or taken, or the token is
   /// known.
   void add(std::string token, int32_t id);

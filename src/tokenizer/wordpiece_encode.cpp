@@ -13,22 +13,15 @@ struct WordPieceTokenizer::ReadText {
   std::vector<int32_t> ids;
   std::vector<ByteSpan> offsets;
   std::vector<int32_t> word_ids;
-  std::vector<bool> word_is_added_token;  ///< by word id
-  bool complete = true;
+  int32_t num_words = 0;
+  bool complete = true;  ///< the limit left nothing unread
 
   int64_t num_tokens() const { return static_cast<int64_t>(ids.size()); }
 
   void add(int32_t id, ByteSpan span) {
     ids.push_back(id);
     offsets.push_back(span);
-    word_ids.push_back(static_cast<int32_t>(word_is_added_token.size()));
-  }
-
-  /// Drops tokens [0, count).
-  void drop_front(int64_t count) {
-    ids.erase(ids.begin(), ids.begin() + count);
-    offsets.erase(offsets.begin(), offsets.begin() + count);
-    word_ids.erase(word_ids.begin(), word_ids.begin() + count);
+    word_ids.push_back(num_words);
   }
 };
 
@@ -49,23 +42,21 @@ void append_special(const std::vector<TemplateToken>& tokens, Encoding& encoding
 WordPieceTokenizer::ReadText WordPieceTokenizer::read(std::string_view text, int64_t limit) const {
   ReadText result;
   std::vector<Piece> pieces;
-  bool full = false;
   const auto on_word = [&](const NormalizedText& normalized, const SplitWord& word) {
-    if (full) return false;
+    if (result.num_tokens() >= limit) return false;
     const std::string_view bytes =
         std::string_view(normalized.text).substr(word.begin, word.end - word.begin);
     model_.split(bytes, word.num_characters, pieces);
     for (const Piece& piece : pieces) {
       result.add(piece.id, normalized.original(word.begin + piece.begin, word.begin + piece.end));
     }
-    result.word_is_added_token.push_back(false);
-    full = result.num_tokens() >= limit;
+    ++result.num_words;
     return true;
   };
   const auto on_token = [&](const AddedToken& token, const ByteSpan& span) {
-    if (full) return false;
+    if (result.num_tokens() >= limit) return false;
     result.add(token.id, span);
-    result.word_is_added_token.push_back(true);
+    ++result.num_words;
     return true;
   };
   AddedTokenMatcher::Cursor cursor{text};
@@ -82,30 +73,13 @@ WordPieceTokenizer::ReadText WordPieceTokenizer::read(std::string_view text, int
   return result;
 }
 
-/// `read` up to the limit of the options, from the right end where the beginning is what truncation takes.
-WordPieceTokenizer::ReadText WordPieceTokenizer::read_row_text(std::string_view text,
-                                                               const EncodeOptions& options,
-                                                               bool second) const {
-  const int64_t limit = read_limit(options, second);
-  if (!spec_.truncate_left) return read(text, limit);
-  ReadText result = read(text, std::numeric_limits<int64_t>::max());
-  for (int64_t begin = result.num_tokens(); begin > 0;) {
-    const int32_t word = result.word_ids[static_cast<size_t>(begin - 1)];
-    while (begin > 0 && result.word_ids[static_cast<size_t>(begin - 1)] == word) --begin;
-    const bool added = result.word_is_added_token[static_cast<size_t>(word)];
-    if (added || result.num_tokens() - begin < limit) continue;
-    result.complete = begin == 0;
-    result.drop_front(begin);
-    break;
-  }
-  return result;
-}
-
 Encoding WordPieceTokenizer::encode(std::string_view text, std::optional<std::string_view> pair,
                                     const EncodeOptions& options) const {
   check_options(pair.has_value(), options);
-  const ReadText first = read_row_text(text, options, false);
-  const ReadText second = pair ? read_row_text(*pair, options, true) : ReadText{};
+  const int64_t limit =
+      spec_.truncate_left ? std::numeric_limits<int64_t>::max() : read_limit(options, pair.has_value());
+  const ReadText first = read(text, limit);
+  const ReadText second = pair ? read(*pair, limit) : ReadText{};
   const KeptTokens kept =
       truncate_to(first.num_tokens(), pair ? std::optional(second.num_tokens()) : std::nullopt,
                   options.max_length - num_special_tokens(pair.has_value()), options.truncation);

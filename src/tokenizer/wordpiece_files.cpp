@@ -72,7 +72,7 @@ bool is_plain_bert(const WordPieceSpec& spec) {
 
 std::string tokenizer_config_json(const WordPieceSpec& spec) {
   Json config = Json::object();
-  config["tokenizer_class"] = is_plain_bert(spec) ? "BertTokenizer" : "PreTrainedTokenizerFast";
+  config["tokenizer_class"] = is_plain_bert(spec) ? spec.class_name : "PreTrainedTokenizerFast";
   config["do_lower_case"] = spec.normalizer.lowercase;
   config["strip_accents"] = optional_flag(spec.normalizer.strip_accents);
   config["tokenize_chinese_chars"] = spec.normalizer.handle_chinese_chars;

@@ -38,8 +38,10 @@ Vocabulary read_vocabulary(const std::filesystem::path& file) {
   return Vocabulary::from_lines(std::move(lines));
 }
 
+/// A token that stands for something, such as [unused1] or <S>.
 bool is_bracketed(const std::string& piece) {
-  return piece.size() > 2 && piece.front() == '[' && piece.back() == ']';
+  if (piece.size() < 3) return false;
+  return (piece.front() == '[' && piece.back() == ']') || (piece.front() == '<' && piece.back() == '>');
 }
 
 /// Pieces that lower-casing keeps from ever matching, longer ones first named.
@@ -52,7 +54,8 @@ std::vector<std::string> cased_pieces(const WordPieceSpec& spec) {
     const bool added = std::any_of(spec.added_tokens.begin(), spec.added_tokens.end(),
                                    [&](const AddedToken& token) { return token.id == id; });
     if (added || normalize_bert(piece, 0, lower_only).text == piece) continue;
-    const bool letter = decode_utf8(piece, 0).length == piece.size();
+    const size_t begin = piece.starts_with("##") ? 2 : 0;
+    const bool letter = begin + decode_utf8(piece, begin).length == piece.size();
     (letter ? letters : words).push_back(piece);
   }
   return words.empty() ? letters : words;
@@ -214,6 +217,7 @@ WordPieceSpec load_wordpiece_spec(const TokenizerDirectory& directory, const Tok
   const NamedTokens named = settings.named_tokens(as_it_is ? decltype(kBertTokens){} : kBertTokens);
   for (const auto& [key, token] : named) spec.named_tokens.emplace_back(key, token.content);
   if (as_bert) {
+    spec.class_name = choice.class_name;
     build_bert(spec, directory, settings, json ? &*json : nullptr);
     const std::string unknown = spec.named_token("unk_token");
     if (!unknown.empty()) spec.model.unk_token = unknown;

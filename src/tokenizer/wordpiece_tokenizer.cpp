@@ -45,12 +45,12 @@ std::string WordPieceSpec::named_token(std::string_view key) const {
 /// A text being turned into ids.
 struct WordPieceTokenizer::Row {
   std::vector<int32_t>& ids;
-  size_t begin;       ///< of the text's ids
-  int64_t limit;      ///< no word is read once so many ids are there
-  bool full = false;  ///< the last word reached the limit
-  std::string word;   ///< bytes of the word being read; of a word that is too long, the first
+  size_t begin;      ///< of the text's ids
+  int64_t limit;     ///< nothing is read once so many ids are there
+  std::string word;  ///< bytes of the word being read; of a word that is too long, the first
 
   int64_t num_ids() const { return static_cast<int64_t>(ids.size() - begin); }
+  bool full() const { return num_ids() >= limit; }
 };
 
 WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec)
@@ -91,7 +91,8 @@ RowShape WordPieceTokenizer::append(std::string_view text, std::optional<std::st
   const RowTemplate& rows = spec_.rows;
   const size_t row_begin = ids.size();
   append_special(pair ? rows.pair.before : rows.single.before, ids);
-  Row first{ids, ids.size(), read_limit(options, false), false, {}};
+  const int64_t limit = read_limit(options, pair.has_value());
+  Row first{ids, ids.size(), limit, {}};
   bool complete = append_text(text, first);
   const int64_t num_first = first.num_ids();
   const size_t first_end = ids.size();
@@ -99,14 +100,19 @@ RowShape WordPieceTokenizer::append(std::string_view text, std::optional<std::st
   const size_t second_begin = ids.size();
   int64_t num_second = 0;
   if (pair) {
-    Row second{ids, second_begin, read_limit(options, true), false, std::move(first.word)};
+    Row second{ids, second_begin, limit, std::move(first.word)};
     complete &= append_text(*pair, second);
     num_second = second.num_ids();
   }
 
-  const KeptTokens kept =
-      truncate_to(num_first, pair ? std::optional(num_second) : std::nullopt,
-                  options.max_length - num_special_tokens(pair.has_value()), options.truncation);
+  KeptTokens kept;
+  try {
+    kept = truncate_to(num_first, pair ? std::optional(num_second) : std::nullopt,
+                       options.max_length - num_special_tokens(pair.has_value()), options.truncation);
+  } catch (const DataError&) {
+    ids.resize(row_begin);  // the caller's arena holds whole rows
+    throw;
+  }
   const auto cut_first = static_cast<std::ptrdiff_t>(num_first - kept.first);
   ids.resize(ids.size() - static_cast<size_t>(num_second - kept.second));
   const auto end = ids.begin() + static_cast<std::ptrdiff_t>(first_end);
@@ -134,7 +140,7 @@ bool WordPieceTokenizer::append_text(std::string_view text, Row& row) const {
     if (segment.token_index < 0) {
       if (!append_segment(text.substr(segment.begin, segment.end - segment.begin), row)) return false;
     } else {
-      if (row.full) return false;
+      if (row.full()) return false;
       row.ids.push_back(raw_matcher_.token(segment.token_index).id);
     }
   }
@@ -142,9 +148,8 @@ bool WordPieceTokenizer::append_text(std::string_view text, Row& row) const {
 }
 
 bool WordPieceTokenizer::append_isolated(std::string_view word, Row& row) const {
-  if (row.full) return false;
+  if (row.full()) return false;
   model_.append(word, 1, row.ids);
-  row.full = row.num_ids() >= row.limit;
   return true;
 }
 
@@ -153,15 +158,13 @@ bool WordPieceTokenizer::append_isolated(std::string_view word, Row& row) const 
 bool WordPieceTokenizer::append_segment(std::string_view segment, Row& row) const {
   if (!normalized_matcher_.empty()) return append_segment_in_full(segment, row);
   const size_t rollback_size = row.ids.size();
-  const bool rollback_full = row.full;
   const int64_t max_characters = model_.max_characters();
   int64_t num_characters = 0;
   row.word.clear();
   const auto end_word = [&] {
     if (num_characters == 0) return true;
-    if (row.full) return false;
+    if (row.full()) return false;
     model_.append(row.word, num_characters, row.ids);
-    row.full = row.num_ids() >= row.limit;
     row.word.clear();
     num_characters = 0;
     return true;
@@ -185,9 +188,8 @@ bool WordPieceTokenizer::append_segment(std::string_view segment, Row& row) cons
           if (!end_word()) return false;
           break;
         case CharacterAction::kIsolate:
-          if (!end_word() || row.full) return false;
+          if (!end_word() || row.full()) return false;
           row.ids.push_back(ascii_ids_[byte]);
-          row.full = row.num_ids() >= row.limit;
           break;
         default:
           break;
@@ -226,7 +228,6 @@ bool WordPieceTokenizer::append_segment(std::string_view segment, Row& row) cons
         break;
       case CharacterAction::kInContext:
         row.ids.resize(rollback_size);
-        row.full = rollback_full;
         return append_segment_in_full(segment, row);
     }
   }
@@ -238,14 +239,13 @@ bool WordPieceTokenizer::append_segment_in_full(std::string_view segment, Row& r
   return for_each_word(
       segment, 0,
       [&](const NormalizedText& normalized, const SplitWord& word) {
-        if (row.full) return false;
+        if (row.full()) return false;
         model_.append(std::string_view(normalized.text).substr(word.begin, word.end - word.begin),
                       word.num_characters, row.ids);
-        row.full = row.num_ids() >= row.limit;
         return true;
       },
       [&](const AddedToken& token, const ByteSpan&) {
-        if (row.full) return false;
+        if (row.full()) return false;
         row.ids.push_back(token.id);
         return true;
       });

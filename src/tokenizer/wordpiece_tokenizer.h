@@ -22,6 +22,7 @@ namespace finetune {
 
 /// Everything that decides the ids of a WordPiece tokenizer, whichever files it came from.
 struct WordPieceSpec {
+  std::string class_name = "BertTokenizer";  ///< of the reference; ids do not depend on it
   Vocabulary vocabulary;
   WordPieceOptions model;
   BertNormalizerOptions normalizer;
@@ -68,7 +69,6 @@ class WordPieceTokenizer : public Tokenizer {
   RowShape append_left(std::string_view text, std::optional<std::string_view> pair,
                        const EncodeOptions& options, std::vector<int32_t>& ids) const;
   ReadText read(std::string_view text, int64_t limit) const;
-  ReadText read_row_text(std::string_view text, const EncodeOptions& options, bool second) const;
   /// Calls `on_word(const NormalizedText&, const SplitWord&)` and `on_token(const AddedToken&, ByteSpan)` in
   /// order until one returns false; says whether none did. `offset` is where `segment` begins in its text.
   template <typename OnWord, typename OnToken>
