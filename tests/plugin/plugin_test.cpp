@@ -1,10 +1,13 @@
 #include "finetune/device/plugin.h"
 
+#include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "finetune/kernels/ops.h"
 
 namespace finetune {
 namespace {
@@ -16,7 +19,17 @@ bool has_cuda_kernel(const char* name) {
 
 void* load_plugin() { return ::dlopen(FINETUNE_PLUGIN_FILE, RTLD_NOW | RTLD_GLOBAL); }
 
+/// Runs the CPU's kernel, which also makes the linker keep the operators' schemas.
+int64_t tokens_gathered_on_the_cpu() {
+  const auto lengths = at::tensor({0, 2}, at::kInt);
+  const auto [input_ids, types, positions, keys] = kernels::gather_batch(
+      at::tensor({7, 8}, at::kInt), at::tensor({0, 2}, at::kLong), at::tensor({2}, at::kInt),
+      at::tensor({0}, at::kLong), lengths, /*num_tokens=*/2, /*first_row=*/0);
+  return input_ids.numel();
+}
+
 TEST(CudaPlugin, LoadingRegistersItsKernelsAndLibTorchs) {
+  EXPECT_EQ(tokens_gathered_on_the_cpu(), 2);
   EXPECT_FALSE(has_cuda_kernel("finetune::gather_batch"));
   EXPECT_FALSE(has_cuda_kernel("aten::addmm"));
   ASSERT_NE(load_plugin(), nullptr) << ::dlerror();

@@ -87,7 +87,7 @@ TEST(BatchSource, OfARangeInTheMiddleOfAnOrder) {
 
 TEST(BatchSource, LeavesLabelsUndefinedWhereThereAreNone) {
   DeviceDataset dataset = testing::make_dataset({2});
-  dataset.labels = {};
+  dataset.labels = at::Tensor();
   const BatchSource source(dataset, {0}, plan_batches(dataset.lengths, {0}, 0, 1, 0, 0));
   EXPECT_FALSE(source.batch(0).labels.defined());
 }
