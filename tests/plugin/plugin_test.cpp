@@ -37,6 +37,15 @@ TEST(CudaPlugin, LoadingRegistersItsKernelsAndLibTorchs) {
   EXPECT_TRUE(has_cuda_kernel("aten::addmm"));
 }
 
+TEST(CudaPlugin, LeavesTheCpuKernelInPlace) {
+  ASSERT_NE(load_plugin(), nullptr) << ::dlerror();
+  const auto [input_ids, token_type_ids, position_ids, token_keys] = kernels::gather_batch(
+      at::tensor({7, 8, 9}, at::kInt), at::tensor({0, 1, 3}, at::kLong), at::tensor({1, 1}, at::kInt),
+      at::tensor({1, 0}, at::kLong), at::tensor({0, 2, 3}, at::kInt), /*num_tokens=*/3, /*first_row=*/0);
+  EXPECT_TRUE(at::equal(input_ids, at::tensor({8, 9, 7}, at::kInt)));
+  EXPECT_TRUE(at::equal(token_type_ids, at::tensor({0, 1, 0}, at::kInt)));
+}
+
 TEST(CudaPlugin, EntryGivesServicesOrAReason) {
   void* library = load_plugin();
   ASSERT_NE(library, nullptr) << ::dlerror();
