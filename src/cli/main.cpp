@@ -1,3 +1,6 @@
+#include <c10/util/Exception.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -9,6 +12,7 @@
 #include "commands.h"
 #include "finetune/core/error.h"
 #include "finetune/core/signals.h"
+#include "finetune/core/text.h"
 #include "finetune/core/version.h"
 
 namespace finetune::cli {
@@ -17,11 +21,36 @@ namespace {
 /// `train` is the default subcommand: `finetune --config X` is `finetune train --config X`.
 std::vector<std::string> with_default_subcommand(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto is_common = [](const std::string& a) { return a == "--quiet" || a == "--verbose"; };
   const auto is_global = [](const std::string& a) { return a == "-h" || a == "--help" || a == "--version"; };
-  if (!arguments.empty() && arguments.front().rfind('-', 0) == 0 && !is_global(arguments.front())) {
+  const auto first = std::find_if_not(arguments.begin(), arguments.end(), is_common);
+  if (first != arguments.end() && first->starts_with('-') && !is_global(*first)) {
     arguments.insert(arguments.begin(), "train");
   }
   return arguments;
+}
+
+/// What is wrong with a command line. An unknown word is named before what is missing because of it.
+std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  if (unknown.empty()) return error.what();
+  const std::string& word = unknown.front();
+  const bool is_flag = word.starts_with('-');
+  std::vector<std::string> known;
+  if (is_flag) {
+    std::vector<const CLI::App*> parsed{&app};
+    for (const CLI::App* command : app.get_subcommands()) parsed.push_back(command);
+    for (const CLI::App* command : parsed) {
+      for (const CLI::Option* option : command->get_options()) {
+        for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+      }
+    }
+  } else {
+    for (const CLI::App* command : app.get_subcommands(nullptr)) known.push_back(command->get_name());
+  }
+  const auto near = nearest_name(word.substr(0, word.find('=')), known);
+  return std::string(is_flag ? "unknown flag '" : "unknown word '") + word + "'" +
+         (near ? "; did you mean '" + *near + "'?" : "; known here: " + join_some(known, known.size()));
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -44,8 +73,10 @@ int parse_and_run(int argc, char** argv) {
   try {
     app.parse(std::move(reversed));
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
+    std::fprintf(stderr, "%s\nRun finetune --help, or finetune COMMAND --help, for what there is.\n",
+                 usage_problem(app, error).c_str());
+    return static_cast<int>(ExitCode::kUsage);
   }
   configure_logging(common.verbosity());
   install_signal_handlers();
@@ -76,8 +107,13 @@ int main(int argc, char** argv) {
     return fail(error.what(), error.exit_code());
   } catch (const std::bad_alloc&) {
     return fail("out of memory; lower train.micro_batch_size or data.max_length", ExitCode::kDevice);
+  } catch (const c10::OutOfMemoryError& error) {
+    return fail(
+        std::string(error.what_without_backtrace()) + "; lower train.micro_batch_size or data.max_length",
+        ExitCode::kDevice);
   } catch (const std::system_error& error) {
-    const char* remedy = finetune::cli::is_no_space(error.code()) ? "; free some space and resume with --resume auto" : "";
+    const char* remedy =
+        finetune::cli::is_no_space(error.code()) ? "; free some space and resume with --resume auto" : "";
     return fail(std::string(error.what()) + remedy, ExitCode::kUsage);
   } catch (const std::exception& error) {
     return fail(std::string("internal error: ") + error.what(), ExitCode::kInternal);

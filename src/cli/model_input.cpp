@@ -8,7 +8,8 @@ namespace {
 
 /// A column by name, or by number from 0.
 ColumnName column(const std::string& text) {
-  const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool is_number =
+      !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (is_number) return {"", std::stoul(text)};
   return {text, {}};
 }
@@ -36,7 +37,7 @@ void add_model_input_flags(CLI::App& command, ModelInputFlags& flags) {
       ->check(CLI::IsMember(kFormats));
   command.add_option("--encoding", flags.encoding, "utf-8, utf-8-replace, latin-1 or utf-16")
       ->check(CLI::IsMember(kEncodings));
-  command.add_option("--max-length", flags.max_length, "Tokens a row")->check(CLI::PositiveNumber);
+  command.add_option("--max-length", flags.max_length, "Tokens a row")->check(CLI::Range(1, 1 << 20));
 }
 
 DataConfig with_flags(DataConfig data, const ModelInputFlags& flags) {

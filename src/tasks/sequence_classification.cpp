@@ -10,7 +10,8 @@ namespace {
 
 class SequenceClassification final : public Task {
  public:
-  SequenceClassification(const TaskConfig& config, LabelMap labels) : Task(std::move(labels)), config_(config) {}
+  SequenceClassification(const TaskConfig& config, LabelMap labels)
+      : Task(std::move(labels)), config_(config) {}
 
   std::vector<double> label_weights(const std::vector<int64_t>& labels) const override {
     std::vector<double> weights;
@@ -33,9 +34,11 @@ class SequenceClassification final : public Task {
     const float* best = std::max_element(logits, logits + num_labels);
     std::vector<double> scores(num_labels);
     double total = 0;
-    for (size_t i = 0; i < num_labels; ++i) total += scores[i] = std::exp(static_cast<double>(logits[i] - *best));
+    for (size_t i = 0; i < num_labels; ++i)
+      total += scores[i] = std::exp(static_cast<double>(logits[i]) - static_cast<double>(*best));
     Json by_label = Json::object();
-    for (size_t i = 0; i < num_labels; ++i) by_label[labels_.name(static_cast<int64_t>(i))] = scores[i] / total;
+    for (size_t i = 0; i < num_labels; ++i)
+      by_label[labels_.name(static_cast<int64_t>(i))] = scores[i] / total;
     const auto winner = static_cast<size_t>(best - logits);
     return Json{{"label", labels_.name(static_cast<int64_t>(winner))},
                 {"score", scores[winner] / total},
