@@ -153,14 +153,14 @@ def merged(base, changes):
     return result
 
 
-def write_config(path, model, train, **changes):
+def write_config(path, model_path, train_file, **changes):
     """A run config: CPU, everything small and quick."""
     config = {
         "output_dir": "run",
         "device": "cpu",
         "threads": 1,
-        "model": {"path": str(model)},
-        "data": {"train": str(train), "max_length": 64},
+        "model": {"path": str(model_path)},
+        "data": {"train": str(train_file), "max_length": 64},
         "train": {"epochs": 2, "batch_size": 8, "log_every": 1},
         "optimizer": {"learning_rate": 1e-3},
         "schedule": {"warmup": 0.1},
@@ -221,7 +221,7 @@ class Run:
         return json.loads((self.path / "summary.json").read_text())
 
     def checkpoints(self):
-        return sorted(p for p in (self.path / "checkpoints").glob("step-*") if not p.is_symlink())
+        return sorted((self.path / "checkpoints").glob("step-" + 8 * "[0-9]"))
 
     def weights(self):
         """The last weights, from the newest checkpoint."""
@@ -257,7 +257,7 @@ class Training:
     def wait_for_step(self, step):
         self.wait_for_log(f'"event":"train","step":{step},')
 
-    def signal(self, number):
+    def send(self, number):
         self.process.send_signal(number)
 
     def end(self):
@@ -265,5 +265,5 @@ class Training:
         return Result(self.process.returncode, stdout.decode(), stderr.decode("utf-8", "replace"))
 
     def stop(self, number=signal.SIGTERM):
-        self.signal(number)
+        self.send(number)
         return self.end()

@@ -36,13 +36,18 @@ def config_for(tmp_path, folder, file="train.csv", encoder="encoder", **changes)
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["trian", "--config", "x.json"], "trian"),
-    (["--confg", "x.json"], "--confg"),
+    (["trian", "--config", "x.json"], "unknown word 'trian'; did you mean 'train'?"),
+    (["--confg", "x.json"], "unknown flag '--confg'; did you mean '--config'?"),
+    (["predict", "--model", "x", "--batch", "3"], "unknown flag '--batch'; known here: "),
+    (["train", "--config", "x.json", "y.json"], "unknown word 'y.json'"),
     (["eval", "--model", "x"], "--data is required"),
     (["train"], "--config is required"),
-    ([], "A subcommand is required"),
+    (["--quiet"], "subcommand is required"),
+    ([], "subcommand is required"),
     (["predict", "--model", "x", "--max-length", "0"], "--max-length"),
-], ids=["subcommand", "flag", "missing flag", "no config", "nothing", "bad value"])
+    (["predict", "--model", "x", "--encoding", "ascii"], "latin-1"),
+], ids=["subcommand", "flag", "other flag", "word", "missing flag", "no config", "nothing", "nothing at all", "bad value",
+        "bad choice"])
 def test_usage(arguments, words):
     support.refused(2, *arguments, says=words)
 
@@ -385,8 +390,8 @@ def test_a_second_signal_leaves_at_once(tmp_path, folder):
     config = config_for(tmp_path, folder, data)
     training = support.Training(tmp_path / "run", "--config", config)
     training.wait_for(lambda: (tmp_path / "run" / ".lock").exists())
-    training.signal(signal.SIGINT)
-    training.signal(signal.SIGINT)
+    training.send(signal.SIGINT)
+    training.send(signal.SIGINT)
     ended = training.end()
     assert ended.code == 130, ended
     assert not support.Run(tmp_path / "run").checkpoints()

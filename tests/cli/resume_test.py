@@ -91,7 +91,7 @@ def test_a_stop_saves_where_it_is(folder, undisturbed, number, code):
 
 def test_stopped_during_an_evaluation(folder, tmp_path):
     """The state is that of the step before; the evaluation is done anew, and may still make the step the best."""
-    support.write_csv(tmp_path / "long.csv", support.make_rows(20000, seed=3, longest=40))
+    support.write_csv(tmp_path / "long.csv", support.make_rows(6000, seed=3, longest=40))
     changes = {"data": {"validation": str(tmp_path / "long.csv")}, "train": {"max_steps": 8, "eval_every": 4},
                "schedule": {"type": "constant", "warmup": 0}, "optimizer": {"learning_rate": 2e-3}}
     support.finetune("--config", config_for(folder, "evaluated", **changes), "--quiet")
@@ -258,7 +258,7 @@ def test_usr1_saves_and_goes_on(folder, undisturbed):
     config = config_for(folder, "usr1", checkpoint={"save_every": 0}, data={"validation": None})
     training = support.Training(folder / "usr1", "--config", config)
     training.wait_for_step(8)
-    training.signal(signal.SIGUSR1)
+    training.send(signal.SIGUSR1)
     assert training.end().code == 0
     run = support.Run(folder / "usr1")
     asked_for, last = [e["step"] for e in run.events("save")]

@@ -15,9 +15,9 @@ CLASSES = sorted(support.TOPICS)
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("train")
     support.make_encoder(folder / "encoder")
-    support.write_csv(folder / "train.csv", support.make_rows(120, seed=1))
-    support.write_csv(folder / "validation.csv", support.make_rows(60, seed=2))
-    support.write_csv(folder / "test.csv", support.make_rows(60, seed=3))
+    support.write_csv(folder / "train.csv", support.make_rows(120, seed=1, longest=6))
+    support.write_csv(folder / "validation.csv", support.make_rows(60, seed=2, longest=6))
+    support.write_csv(folder / "test.csv", support.make_rows(60, seed=3, longest=6))
     return folder
 
 
@@ -27,7 +27,7 @@ def trained(folder):
     config = support.write_config(
         folder / "config.json", "encoder", "train.csv",
         data={"validation": "validation.csv", "test": "test.csv"},
-        train={"epochs": 4, "log_every": "5 steps"}, optimizer={"learning_rate": 2e-3})
+        train={"epochs": 8, "log_every": "5 steps"}, optimizer={"learning_rate": 3e-3})
     result = support.finetune("--config", config, cwd="/")
     return support.Run(folder / "run"), result
 
@@ -35,8 +35,8 @@ def trained(folder):
 def test_learns(trained):
     run, _ = trained
     losses = [e["loss"] for e in run.events("epoch")]
-    assert losses[-1] < 0.5 * losses[0]
-    assert run.summary()["metrics"]["test"]["accuracy"] > 0.9
+    assert losses[-1] < 0.6 * losses[0]
+    assert run.summary()["metrics"]["test"]["accuracy"] > 0.75
 
 
 def test_events(trained):
@@ -44,13 +44,14 @@ def test_events(trained):
     events = run.events()
     assert events[0]["event"] == "start" and events[-1]["event"] == "end"
     start = events[0]
-    assert start["num_steps"] == 60 and start["device"] == "cpu" and start["threads"] == 1
+    assert start["num_steps"] == 120 and start["device"] == "cpu" and start["threads"] == 1
     assert start["precision"] == "fp32" and start["world_size"] == 1 and start["isa"] and start["libtorch"]
     assert start["data"]["train"]["rows"] == 120 and start["data"]["test"]["truncated"] == 0
-    assert [e["step"] for e in run.events("train")] == list(range(5, 61, 5))
-    assert [e["step"] for e in run.events("epoch")] == [15, 30, 45, 60]
-    assert [e["epoch"] for e in run.events("epoch")] == [1, 2, 3, 4]
-    assert [(e["step"], e["split"]) for e in run.events("eval")] == [(s, "validation") for s in (15, 30, 45, 60)]
+    assert [e["step"] for e in run.events("train")] == list(range(5, 121, 5))
+    assert [e["step"] for e in run.events("epoch")] == list(range(15, 121, 15))
+    assert [e["epoch"] for e in run.events("epoch")] == list(range(1, 9))
+    assert [(e["step"], e["split"]) for e in run.events("eval")] == [
+        (step, "validation") for step in range(15, 121, 15)]
     for event in run.events("train"):
         assert event["grad_norm"] > 0 and event["learning_rate"] >= 0 and event["skipped_updates"] == 0
         assert event["tokens_per_second"] > event["samples_per_second"] > 0
@@ -72,10 +73,10 @@ def test_epoch_loss_is_the_mean_over_its_rows(folder):
 def test_summary(trained):
     run, _ = trained
     summary = run.summary()
-    assert summary["status"] == "completed" and summary["steps"] == 60 and summary["epochs"] == 4
+    assert summary["status"] == "completed" and summary["steps"] == 120 and summary["epochs"] == 8
     assert summary["device"] == "cpu" and summary["precision"] == "fp32" and summary["world_size"] == 1
     assert 0 < summary["train_seconds"] and 0 < summary["first_step_seconds"]
-    assert summary["samples_per_second"] == pytest.approx(480 / summary["train_seconds"])
+    assert summary["samples_per_second"] == pytest.approx(960 / summary["train_seconds"])
     assert summary["tokens_per_second"] > summary["samples_per_second"]
     assert summary["peak_memory_mb"] > 10
     assert set(summary["metrics"]) == {"validation", "test"}
@@ -100,7 +101,7 @@ def test_files_of_a_run(trained):
     assert {p.name for p in (run.path / "model").iterdir()} >= {
         "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "finetune.json", "README.md"}
     newest = run.checkpoints()[-1]
-    assert newest.name == "step-00000060"
+    assert newest.name == "step-00000120"
     assert {p.name for p in newest.iterdir()} == {"model.safetensors", "optimizer.safetensors", "state.json",
                                                   "MANIFEST.json"}
     assert (run.path / "checkpoints" / "latest").resolve() == newest.resolve()
@@ -118,7 +119,7 @@ def test_saved_config_runs_again(trained, folder):
 def test_words_on_stderr(trained):
     _, result = trained
     assert result.stdout == ""
-    for words in ("device:", "train: 120 rows", "training: 60 steps of 8 rows", "60/60", "accuracy",
+    for words in ("device:", "train: 120 rows", "training: 120 steps of 8 rows", "120/120", "accuracy",
                   "newly initialised: classifier.weight, classifier.bias"):
         assert words in result.stderr, words
     assert "\x1b" not in result.stderr and "\r" not in result.stderr
@@ -177,7 +178,10 @@ def test_predict_reads_other_columns_when_told(trained, tmp_path):
     data = support.write_csv(tmp_path / "rows.csv", rows, ("id", "body"))
     by_name = predict(run, "--input", data, "--text", "body").lines()
     assert [line["text"] for line in by_name] == ["the cat", "red, red"]
-    assert predict(run, "--input", data, "--text", "1").lines()[-2:] == by_name
+    by_number = predict(run, "--input", data, "--text", "1").lines()[-2:]
+    assert [line["text"] for line in by_number] == ["the cat", "red, red"]
+    for line, expected in zip(by_number, by_name):
+        assert line["scores"] == pytest.approx(expected["scores"], abs=1e-6)
 
 
 def test_predict_empty_lines_and_no_lines(trained):
@@ -296,7 +300,7 @@ def test_overrides(folder):
 def test_checkpoints_kept(folder):
     """The newest two and the best one; accuracy decides, so an early one may be best."""
     config = support.write_config(folder / "keep.json", "encoder", "train.csv", output_dir="keep",
-                                  data={"validation": "validation.csv"}, train={"max_steps": 40, "eval_every": 10},
+                                  data={"validation": "validation.csv"}, train={"epochs": 4, "max_steps": 40, "eval_every": 10},
                                   checkpoint={"save_every": 10, "keep_last": 2, "metric": "accuracy"},
                                   schedule={"type": "constant", "warmup": 0})
     support.finetune("--config", config, "--quiet")

@@ -49,11 +49,11 @@ def classifier(tmp_path_factory):
     return reference.save_classifier(tmp_path_factory.mktemp("model") / "bert", len(LABELS))
 
 
-def config_for(folder, model, data, text_pair=None, **changes):
+def config_for(folder, model_directory, data_file, text_pair=None, **changes):
     base = {"task": {"labels": LABELS}, "model": dict(NO_DROPOUT), "data": {"shuffle": False}}
     if text_pair:
         base["data"]["text_pair"] = text_pair
-    return support.write_config(folder / "config.json", model, data, **support.merged(base, changes))
+    return support.write_config(folder / "config.json", model_directory, data_file, **support.merged(base, changes))
 
 
 def all_rows(folder, config, num_rows):
