@@ -34,8 +34,8 @@ Batch BatchSource::batch(int64_t index) const {
   const auto rows = order_.narrow(0, plan.begin, plan.num_rows);
   Batch batch;
   std::tie(batch.input_ids, batch.token_type_ids, batch.position_ids, batch.token_keys) =
-      kernels::gather_batch(dataset_->input_ids, dataset_->row_offsets, dataset_->second_segments, rows, cu_seqlens,
-                            plan.num_tokens, plan.first_row);
+      kernels::gather_batch(dataset_->input_ids, dataset_->row_offsets, dataset_->second_segments, rows,
+                            cu_seqlens, plan.num_tokens, plan.first_row);
   batch.cu_seqlens = cu_seqlens;
   if (dataset_->labels.defined()) batch.labels = dataset_->labels.index_select(0, rows);
   batch.num_rows = plan.num_rows;
@@ -51,7 +51,8 @@ std::vector<BatchPlan> plan_batches(const std::vector<int32_t>& lengths, const s
   std::vector<BatchPlan> plans;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t length = lengths[static_cast<size_t>(order[static_cast<size_t>(i)])];
-    if (plans.empty() || plans.back().num_rows >= row_limit || plans.back().num_tokens + length > token_limit) {
+    if (plans.empty() || plans.back().num_rows >= row_limit ||
+        plans.back().num_tokens + length > token_limit) {
       plans.push_back({.begin = i, .first_row = i - begin});
     }
     BatchPlan& plan = plans.back();

@@ -26,7 +26,8 @@ Batcher::Batcher(const DeviceDataset& dataset, std::vector<double> label_weights
                                        : (num_rows + options.batch_size - 1) / options.batch_size;
   if (steps_per_epoch_ == 0) {
     throw DataError("the training data has " + std::to_string(num_rows) + " rows, train.batch_size is " +
-                    std::to_string(options.batch_size) + " and train.drop_last is set: not one update can be made; lower "
+                    std::to_string(options.batch_size) +
+                    " and train.drop_last is set: not one update can be made; lower "
                     "the batch size or unset drop_last");
   }
 }

@@ -7,7 +7,8 @@
 
 namespace finetune::cli {
 
-/// What the chosen subcommand does; set while the command line is parsed, called by main. Returns the exit code.
+/// What the chosen subcommand does; set while the command line is parsed, called by main. Returns the exit
+/// code.
 using Action = std::function<int()>;
 
 /// Flags that every subcommand has.

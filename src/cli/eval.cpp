@@ -35,7 +35,8 @@ int run_eval(const EvalOptions& options) {
   std::unique_ptr<OutputFile> predictions;
   if (!options.predictions.empty()) predictions = std::make_unique<OutputFile>(options.predictions);
   PredictionSink sink;
-  if (predictions) sink = [&](const Prediction& prediction) { predictions->write(prediction_line(prediction)); };
+  if (predictions)
+    sink = [&](const Prediction& prediction) { predictions->write(prediction_line(prediction)); };
 
   const Json metrics = evaluate_rows(trained, device.device, *reader, sink);
   if (predictions) predictions->close();
@@ -48,11 +49,13 @@ int run_eval(const EvalOptions& options) {
 
 void add_eval(CLI::App& app, Action& action) {
   auto options = std::make_shared<EvalOptions>();
-  CLI::App* command = app.add_subcommand("eval", "Measure a model on a labelled file; prints the metrics as JSON");
+  CLI::App* command =
+      app.add_subcommand("eval", "Measure a model on a labelled file; prints the metrics as JSON");
   add_model_input_flags(*command, options->input);
   command->add_option("--data", options->data, "Labelled file")->required();
   command->add_option("--json", options->json, "Write the metrics to this file too");
-  command->add_option("--predictions", options->predictions, "Write every row's gold label and prediction (JSONL)");
+  command->add_option("--predictions", options->predictions,
+                      "Write every row's gold label and prediction (JSONL)");
   command->callback([options, &action] { action = [options] { return run_eval(*options); }; });
 }
 

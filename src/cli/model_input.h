@@ -9,8 +9,8 @@
 
 namespace finetune::cli {
 
-/// Flags of the commands that run a trained model over a file: which model, on what, and how to read rows where the model directory
-/// does not say, or says otherwise.
+/// Flags of the commands that run a trained model over a file: which model, on what, and how to read rows
+/// where the model directory does not say, or says otherwise.
 struct ModelInputFlags {
   std::filesystem::path model;
   std::string device = "auto";

@@ -38,8 +38,10 @@ class LineOutput {
     }
   }
   void close() {
-    if (file_) file_->close();
-    else if (!std::cout.flush()) throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
+    if (file_)
+      file_->close();
+    else if (!std::cout.flush())
+      throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
   }
 
  private:
@@ -74,7 +76,9 @@ void add_predict(CLI::App& app, Action& action) {
   auto options = std::make_shared<PredictOptions>();
   CLI::App* command = app.add_subcommand("predict", "Answer texts: one line of JSON a row, in order");
   add_model_input_flags(*command, options->input);
-  command->add_option("--input", options->file, "Plain lines, or .csv, .tsv, .jsonl with the model's columns; -: stdin")
+  command
+      ->add_option("--input", options->file,
+                   "Plain lines, or .csv, .tsv, .jsonl with the model's columns; -: stdin")
       ->capture_default_str();
   command->add_option("--output", options->output, "File, or - for stdout")->capture_default_str();
   command->add_option("--logits", options->logits, "Write the logits as a NumPy file [rows, labels]");

@@ -29,7 +29,8 @@ std::vector<int32_t> code_point_index(std::string_view text) {
   return index;
 }
 
-Json describe(const Tokenizer& tokenizer, const Encoding& encoding, std::string_view text, std::string_view pair) {
+Json describe(const Tokenizer& tokenizer, const Encoding& encoding, std::string_view text,
+              std::string_view pair) {
   const auto first = code_point_index(text);
   const auto second = code_point_index(pair);
   Json tokens = Json::array(), offsets = Json::array(), word_ids = Json::array();
@@ -64,7 +65,8 @@ int run_tokenize(const TokenizeOptions& options) {
       pair = text.substr(tab + 1);
       text = text.substr(0, tab);
     }
-    std::cout << describe(*tokenizer, tokenizer->encode(text, pair, encode), text, pair.value_or("")).dump() << '\n';
+    std::cout << describe(*tokenizer, tokenizer->encode(text, pair, encode), text, pair.value_or("")).dump()
+              << '\n';
   }
   return static_cast<int>(ExitCode::kOk);
 }
@@ -73,7 +75,8 @@ int run_tokenize(const TokenizeOptions& options) {
 
 void add_tokenize(CLI::App& app, Action& action) {
   auto options = std::make_shared<TokenizeOptions>();
-  CLI::App* command = app.add_subcommand("tokenize", "Show how texts are tokenised: one line of JSON a line of input");
+  CLI::App* command =
+      app.add_subcommand("tokenize", "Show how texts are tokenised: one line of JSON a line of input");
   command->add_option("--model", options->model, "Model directory")->required();
   command->add_option("--input", options->input, "File, or - for stdin")->capture_default_str();
   command->add_flag("--pair", options->pair, "Lines hold two texts, with a tab between them");

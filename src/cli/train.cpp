@@ -14,15 +14,17 @@ struct TrainOptions {
 };
 
 int run_train(TrainOptions options, bool quiet) {
-  if (!options.output_dir.empty()) options.overrides.push_back("output_dir=" + Json(options.output_dir).dump());
+  if (!options.output_dir.empty())
+    options.overrides.push_back("output_dir=" + Json(options.output_dir).dump());
   options.run.quiet = quiet;
   const RunConfig config = load_run_config(options.config, options.overrides);
   const Json summary = run(config, options.run);
   spdlog::info("model: {}", (config.output_dir / "model").string());
   for (const auto& [split, metrics] : summary.at("metrics").items()) {
     if (metrics.contains("accuracy")) {
-      spdlog::info("{}: accuracy {:.4f}, macro F1 {:.4f}, loss {:.4f}", split, metrics.at("accuracy").get<double>(),
-                   metrics.at("macro_f1").get<double>(), metrics.at("loss").get<double>());
+      spdlog::info("{}: accuracy {:.4f}, macro F1 {:.4f}, loss {:.4f}", split,
+                   metrics.at("accuracy").get<double>(), metrics.at("macro_f1").get<double>(),
+                   metrics.at("loss").get<double>());
     }
   }
   return static_cast<int>(ExitCode::kOk);
@@ -34,13 +36,18 @@ void add_train(CLI::App& app, const CommonFlags& common, Action& action) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* command = app.add_subcommand("train", "Train as a config file says (the default)");
   command->add_option("--config", options->config, "Config file (JSON)")->required();
-  command->add_option("--set", options->overrides, "KEY=VALUE: override a key of the config, e.g. train.epochs=2")
+  command
+      ->add_option("--set", options->overrides,
+                   "KEY=VALUE: override a key of the config, e.g. train.epochs=2")
       ->allow_extra_args(false);
   command->add_option("--output-dir", options->output_dir, "Where the run goes; overrides output_dir");
   command->add_option("--resume", options->run.resume, "never, auto, or a checkpoint folder to go on from")
       ->capture_default_str();
-  command->add_flag("--overwrite", options->run.overwrite, "Delete the run that output_dir holds and start anew");
-  command->add_option("--allow-change", options->run.allow_change, "Resume though these differ: batch_size,data,labels,task")
+  command->add_flag("--overwrite", options->run.overwrite,
+                    "Delete the run that output_dir holds and start anew");
+  command
+      ->add_option("--allow-change", options->run.allow_change,
+                   "Resume though these differ: batch_size,data,labels,task")
       ->delimiter(',');
   command->callback([options, &common, &action] {
     action = [options, &common] { return run_train(*options, common.quiet); };

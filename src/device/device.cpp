@@ -40,7 +40,8 @@ class CpuServices final : public DeviceServices {
   std::string describe(c10::Device) const override {
     std::ostringstream text;
     const std::string name = field_of_file("/proc/cpuinfo", "model name");
-    text << (name.empty() ? "CPU" : name) << ", " << at::get_num_threads() << " threads, " << at::get_cpu_capability();
+    text << (name.empty() ? "CPU" : name) << ", " << at::get_num_threads() << " threads, "
+         << at::get_cpu_capability();
     return text.str();
   }
 };
@@ -50,7 +51,9 @@ const CpuServices& cpu_services() {
   return services;
 }
 
-OpenDevice open_cpu(std::string reason) { return {c10::Device(c10::kCPU), &cpu_services(), std::move(reason)}; }
+OpenDevice open_cpu(std::string reason) {
+  return {c10::Device(c10::kCPU), &cpu_services(), std::move(reason)};
+}
 
 }  // namespace
 
@@ -77,9 +80,11 @@ OpenDevice open_device(const std::string& request, int64_t threads) {
     throw ConfigError("device: found '" + request + "', expected auto, cpu, cuda or cuda:N");
   }
   std::string why_not;
-  const DevicePlugin* plugin = load_device_plugin(c10::DeviceTypeName(device->type(), /*lower_case=*/true), &why_not);
+  const DevicePlugin* plugin =
+      load_device_plugin(c10::DeviceTypeName(device->type(), /*lower_case=*/true), &why_not);
   if (plugin == nullptr) {
-    throw DeviceError("device '" + request + "' cannot be used: " + why_not + "; choose device cpu, or mend the cause");
+    throw DeviceError("device '" + request + "' cannot be used: " + why_not +
+                      "; choose device cpu, or mend the cause");
   }
   const auto index = static_cast<c10::DeviceIndex>(device->has_index() ? device->index() : 0);
   if (index >= plugin->num_devices) {
@@ -90,12 +95,9 @@ OpenDevice open_device(const std::string& request, int64_t threads) {
 }
 
 Json describe_environment(const OpenDevice& device) {
-  return Json{{"finetune", FINETUNE_VERSION},
-              {"libtorch", TORCH_VERSION},
-              {"device", device.device.str()},
-              {"device_name", device.services->describe(device.device)},
-              {"device_reason", device.reason},
-              {"isa", at::get_cpu_capability()},
+  return Json{{"finetune", FINETUNE_VERSION},    {"libtorch", TORCH_VERSION},
+              {"device", device.device.str()},   {"device_name", device.services->describe(device.device)},
+              {"device_reason", device.reason},  {"isa", at::get_cpu_capability()},
               {"threads", at::get_num_threads()}};
 }
 

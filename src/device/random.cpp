@@ -8,8 +8,9 @@ namespace finetune {
 std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) {
   constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
   constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-  std::array<uint32_t, 4> counter{static_cast<uint32_t>(counter_low), static_cast<uint32_t>(counter_low >> 32),
-                                  static_cast<uint32_t>(counter_high), static_cast<uint32_t>(counter_high >> 32)};
+  std::array<uint32_t, 4> counter{
+      static_cast<uint32_t>(counter_low), static_cast<uint32_t>(counter_low >> 32),
+      static_cast<uint32_t>(counter_high), static_cast<uint32_t>(counter_high >> 32)};
   uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = kMultiplier0 * counter[0];

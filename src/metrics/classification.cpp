@@ -7,7 +7,9 @@
 namespace finetune {
 namespace {
 
-double ratio(double numerator, double denominator) { return denominator == 0 ? 0.0 : numerator / denominator; }
+double ratio(double numerator, double denominator) {
+  return denominator == 0 ? 0.0 : numerator / denominator;
+}
 
 }  // namespace
 
@@ -22,8 +24,8 @@ void ClassificationMeter::add(const at::Tensor& loss_sum, const at::Tensor& logi
   const at::NoGradGuard no_grad;
   label_weight_ += label_weight;
   loss_.add_(loss_sum);
-  const auto cells = at::where(labels == ignore_index_, num_labels_ * num_labels_,
-                               labels * num_labels_ + logits.argmax(-1));
+  const auto cells =
+      at::where(labels == ignore_index_, num_labels_ * num_labels_, labels * num_labels_ + logits.argmax(-1));
   confusion_.scatter_add_(0, cells, at::ones_like(cells));
 }
 

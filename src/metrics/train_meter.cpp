@@ -21,7 +21,8 @@ void TrainMeter::add_weight(double label_weight) {
   slot(kEpochWeight).add_(label_weight);
 }
 
-void TrainMeter::add_update(const at::Tensor& grad_norm, const at::Tensor& nonfinite, const at::Tensor& learning_rate) {
+void TrainMeter::add_update(const at::Tensor& grad_norm, const at::Tensor& nonfinite,
+                            const at::Tensor& learning_rate) {
   const at::NoGradGuard no_grad;
   slot(kGradNorm).copy_(grad_norm);
   slot(kLearningRate).copy_(learning_rate);
@@ -33,10 +34,10 @@ TrainMeter::Values TrainMeter::read() const {
   const auto* sum = host.const_data_ptr<double>();
   const auto mean = [](double total, double weight) { return weight > 0 ? total / weight : 0.0; };
   return {.loss = mean(sum[kLoss], sum[kWeight]),
-                .epoch_loss = mean(sum[kEpochLoss], sum[kEpochWeight]),
-                .grad_norm = sum[kGradNorm],
-                .learning_rate = sum[kLearningRate],
-                .nonfinite = static_cast<int64_t>(sum[kNonfinite])};
+          .epoch_loss = mean(sum[kEpochLoss], sum[kEpochWeight]),
+          .grad_norm = sum[kGradNorm],
+          .learning_rate = sum[kLearningRate],
+          .nonfinite = static_cast<int64_t>(sum[kNonfinite])};
 }
 
 void TrainMeter::begin_interval() {

@@ -17,7 +17,8 @@ class BertLayer {
     const int64_t h = config.hidden_size, i = config.intermediate_size;
     const std::string p = "bert.encoder.layer." + std::to_string(index) + ".";
     const std::string self = p + "attention.self.";
-    qkv_weight_ = store.add_stacked({self + "query.weight", self + "key.weight", self + "value.weight"}, {h, h});
+    qkv_weight_ =
+        store.add_stacked({self + "query.weight", self + "key.weight", self + "value.weight"}, {h, h});
     qkv_bias_ = store.add_stacked({self + "query.bias", self + "key.bias", self + "value.bias"}, {h});
     attention_weight_ = store.add(p + "attention.output.dense.weight", {h, h});
     attention_bias_ = store.add(p + "attention.output.dense.bias", {h});
@@ -38,16 +39,17 @@ class BertLayer {
     };
     const double scale = 1.0 / std::sqrt(static_cast<double>(config_.hidden_size / config_.num_heads));
     const auto qkv = kernels::linear(x, qkv_weight_);  // [N, 3H]
-    const auto context = kernels::packed_attention(qkv, qkv_bias_, batch.cu_seqlens, batch.max_length, config_.num_heads,
-                                                   scale, drop(config_.attention_dropout, kAttentionProbabilities));
+    const auto context =
+        kernels::packed_attention(qkv, qkv_bias_, batch.cu_seqlens, batch.max_length, config_.num_heads,
+                                  scale, drop(config_.attention_dropout, kAttentionProbabilities));
     const auto attended = kernels::dropout_add_layer_norm(
-        kernels::linear(context, attention_weight_), attention_bias_, x, attention_norm_weight_, attention_norm_bias_,
-        config_.layer_norm_eps, drop(config_.dropout, kAttentionOutput));
+        kernels::linear(context, attention_weight_), attention_bias_, x, attention_norm_weight_,
+        attention_norm_bias_, config_.layer_norm_eps, drop(config_.dropout, kAttentionOutput));
     const auto intermediate = kernels::bias_activation(kernels::linear(attended, intermediate_weight_),
                                                        intermediate_bias_, config_.activation);  // [N, I]
-    return kernels::dropout_add_layer_norm(kernels::linear(intermediate, output_weight_), output_bias_, attended,
-                                           output_norm_weight_, output_norm_bias_, config_.layer_norm_eps,
-                                           drop(config_.dropout, kFeedForwardOutput));
+    return kernels::dropout_add_layer_norm(kernels::linear(intermediate, output_weight_), output_bias_,
+                                           attended, output_norm_weight_, output_norm_bias_,
+                                           config_.layer_norm_eps, drop(config_.dropout, kFeedForwardOutput));
   }
 
  private:
@@ -76,8 +78,8 @@ class Bert final : public Encoder {
   }
 
   at::Tensor forward(const Batch& batch, const ForwardMode& mode) const override {
-    const auto embedded = kernels::embedding_sum(batch.input_ids, batch.position_ids, batch.token_type_ids, word_,
-                                                 position_, type_);  // [N, H]
+    const auto embedded = kernels::embedding_sum(batch.input_ids, batch.position_ids, batch.token_type_ids,
+                                                 word_, position_, type_);  // [N, H]
     auto x = kernels::layer_norm(embedded, norm_weight_, norm_bias_, config_.layer_norm_eps);
     x = kernels::dropout(x, mode.dropout(config_.dropout, 0, batch.token_keys));
     for (const BertLayer& layer : layers_) x = layer.forward(x, batch, mode);
@@ -87,7 +89,8 @@ class Bert final : public Encoder {
   at::Tensor pool(const at::Tensor& hidden_states, const Batch& batch) const override {
     const auto first_tokens = batch.cu_seqlens.narrow(0, 0, batch.num_rows);
     const auto first = hidden_states.index_select(0, first_tokens);  // [B, H]
-    return kernels::bias_activation(kernels::linear(first, pooler_weight_), pooler_bias_, kernels::Activation::kTanh);
+    return kernels::bias_activation(kernels::linear(first, pooler_weight_), pooler_bias_,
+                                    kernels::Activation::kTanh);
   }
 
   std::string base_prefix() const override { return "bert."; }

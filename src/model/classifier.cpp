@@ -17,11 +17,12 @@ SequenceClassifier::SequenceClassifier(const EncoderConfig& config, int64_t num_
 }
 
 at::Tensor SequenceClassifier::forward(const Batch& batch, const ForwardMode& mode) const {
-  const auto hidden_states = encoder_->forward(batch, mode);       // [N, H]
-  const auto pooled = encoder_->pool(hidden_states, batch);        // [B, H]
+  const auto hidden_states = encoder_->forward(batch, mode);  // [N, H]
+  const auto pooled = encoder_->pool(hidden_states, batch);   // [B, H]
   const auto first_tokens = batch.cu_seqlens.narrow(0, 0, batch.num_rows);
   const auto keys = mode.training ? batch.token_keys.index_select(0, first_tokens) : at::Tensor();
-  const auto dropped = kernels::dropout(pooled, mode.dropout(config_.classifier_dropout, kClassifierSite, keys));
+  const auto dropped =
+      kernels::dropout(pooled, mode.dropout(config_.classifier_dropout, kClassifierSite, keys));
   return kernels::add_bias(kernels::linear(dropped, weight_), bias_);  // [B, num_labels]
 }
 

@@ -23,8 +23,9 @@ std::unique_ptr<Encoder> make_encoder(const EncoderConfig& config, ParameterStor
     known.emplace_back(family.model_type);
   }
   const auto near = nearest_name(config.model_type, known);
-  throw CheckpointError("config.json: model_type '" + config.model_type + "' is not supported; expected one of " +
-                        join_some(known, known.size()) + (near ? "; did you mean '" + *near + "'?" : ""));
+  throw CheckpointError("config.json: model_type '" + config.model_type +
+                        "' is not supported; expected one of " + join_some(known, known.size()) +
+                        (near ? "; did you mean '" + *near + "'?" : ""));
 }
 
 }  // namespace finetune

@@ -41,7 +41,8 @@ class Reader {
     const auto value = json_.find(key);
     if (value == json_.end() || !value->is_number_integer() || value->get<int64_t>() <= 0) {
       throw CheckpointError(std::string("config.json: ") + key + ": found " +
-                            (value == json_.end() ? "nothing" : value->dump()) + ", expected a positive integer");
+                            (value == json_.end() ? "nothing" : value->dump()) +
+                            ", expected a positive integer");
     }
     return value->get<int64_t>();
   }
@@ -50,7 +51,8 @@ class Reader {
     const auto value = json_.find(key);
     if (value == json_.end() || value->is_null()) return fallback;
     if (!value->is_number()) {
-      throw CheckpointError(std::string("config.json: ") + key + ": found " + value->dump() + ", expected a number");
+      throw CheckpointError(std::string("config.json: ") + key + ": found " + value->dump() +
+                            ", expected a number");
     }
     return value->get<double>();
   }
@@ -59,7 +61,8 @@ class Reader {
     const auto value = json_.find(key);
     if (value == json_.end() || value->is_null()) return fallback;
     if (!value->is_string()) {
-      throw CheckpointError(std::string("config.json: ") + key + ": found " + value->dump() + ", expected a string");
+      throw CheckpointError(std::string("config.json: ") + key + ": found " + value->dump() +
+                            ", expected a string");
     }
     return value->get<std::string>();
   }
@@ -81,9 +84,10 @@ void refuse_unsupported(const Reader& reader) {
   }
   for (const char* key : {"is_decoder", "add_cross_attention", "is_encoder_decoder"}) {
     if (reader.flag(key)) {
-      throw CheckpointError(std::string("config.json: ") + key +
-                            " is true: this is a decoder, and finetune trains encoders; set it to false if the model "
-                            "is used as an encoder");
+      throw CheckpointError(
+          std::string("config.json: ") + key +
+          " is true: this is a decoder, and finetune trains encoders; set it to false if the model "
+          "is used as an encoder");
     }
   }
 }
@@ -107,8 +111,10 @@ EncoderConfig read_encoder_config(const Json& json, const ModelConfig& overrides
   config.layer_norm_eps = reader.number("layer_norm_eps", 1e-12);
   config.initializer_range = reader.number("initializer_range", 0.02);
   config.dropout = overrides.dropout.value_or(reader.number("hidden_dropout_prob", 0.1));
-  config.attention_dropout = overrides.attention_dropout.value_or(reader.number("attention_probs_dropout_prob", 0.1));
-  config.classifier_dropout = overrides.classifier_dropout.value_or(reader.number("classifier_dropout", config.dropout));
+  config.attention_dropout =
+      overrides.attention_dropout.value_or(reader.number("attention_probs_dropout_prob", 0.1));
+  config.classifier_dropout =
+      overrides.classifier_dropout.value_or(reader.number("classifier_dropout", config.dropout));
   if (config.hidden_size % config.num_heads != 0) {
     throw CheckpointError("config.json: num_attention_heads " + std::to_string(config.num_heads) +
                           " does not divide hidden_size " + std::to_string(config.hidden_size));

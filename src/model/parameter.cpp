@@ -37,7 +37,8 @@ at::Tensor ParameterStore::add_stacked(const std::vector<std::string>& names, at
   const at::Tensor leaf = make_leaf(sizes);
   for (size_t i = 0; i < names.size(); ++i) {
     const int64_t begin = static_cast<int64_t>(i) * rows;
-    parameters_.push_back({names[i], leaf.detach().narrow(0, begin, rows), leaf.grad().narrow(0, begin, rows)});
+    parameters_.push_back(
+        {names[i], leaf.detach().narrow(0, begin, rows), leaf.grad().narrow(0, begin, rows)});
   }
   return leaf;
 }

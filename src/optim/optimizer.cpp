@@ -8,7 +8,8 @@ namespace finetune {
 
 bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
-    if (name.size() >= pattern.size() && name.compare(name.size() - pattern.size(), pattern.size(), pattern) == 0) {
+    if (name.size() >= pattern.size() &&
+        name.compare(name.size() - pattern.size(), pattern.size(), pattern) == 0) {
       return true;
     }
   }
@@ -50,14 +51,15 @@ UpdateStats Optimizer::step() {
     const auto rate = stats.learning_rate * keep;
     for (size_t i = 0; i < values_.size(); ++i) {
       // A skipped update must not even multiply by a non-finite gradient: 0 * inf is not 0.
-      const auto gradient = at::where(stats.nonfinite.to(at::kBool), at::zeros_like(grads_[i]), grads_[i] * scale);
+      const auto gradient =
+          at::where(stats.nonfinite.to(at::kBool), at::zeros_like(grads_[i]), grads_[i] * scale);
       values_[i].sub_((gradient + values_[i] * weight_decays_[i]) * rate);
       grads_[i].zero_();
     }
     steps_.add_(keep);
   } else {
-    kernels::adam_step(values_, grads_, exp_avgs_, exp_avg_sqs_, steps_, weight_decays_, stats.learning_rate, scale,
-                       stats.nonfinite,
+    kernels::adam_step(values_, grads_, exp_avgs_, exp_avg_sqs_, steps_, weight_decays_, stats.learning_rate,
+                       scale, stats.nonfinite,
                        {.beta1 = config_.beta1,
                         .beta2 = config_.beta2,
                         .eps = config_.eps,

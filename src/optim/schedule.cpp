@@ -15,9 +15,12 @@ double factor(ScheduleType type, int64_t step, int64_t warmup, int64_t num_steps
   const double progress =
       static_cast<double>(step - warmup) / static_cast<double>(std::max<int64_t>(1, num_steps - warmup));
   switch (type) {
-    case ScheduleType::kConstant: return 1.0;
-    case ScheduleType::kLinear: return std::max(0.0, 1.0 - progress);
-    case ScheduleType::kCosine: return std::max(0.0, 0.5 * (1.0 + std::cos(std::numbers::pi * progress)));
+    case ScheduleType::kConstant:
+      return 1.0;
+    case ScheduleType::kLinear:
+      return std::max(0.0, 1.0 - progress);
+    case ScheduleType::kCosine:
+      return std::max(0.0, 0.5 * (1.0 + std::cos(std::numbers::pi * progress)));
     case ScheduleType::kPolynomial: {
       if (step > num_steps) return kPolynomialEnd / peak;
       return ((peak - kPolynomialEnd) * (1.0 - progress) + kPolynomialEnd) / peak;
@@ -34,9 +37,10 @@ double factor(ScheduleType type, int64_t step, int64_t warmup, int64_t num_steps
 }  // namespace
 
 std::vector<float> learning_rates(const ScheduleConfig& schedule, double peak, int64_t num_steps) {
-  const int64_t warmup = schedule.warmup < 1.0
-                             ? static_cast<int64_t>(std::ceil(schedule.warmup * static_cast<double>(num_steps)))
-                             : static_cast<int64_t>(schedule.warmup);
+  const int64_t warmup =
+      schedule.warmup < 1.0
+          ? static_cast<int64_t>(std::ceil(schedule.warmup * static_cast<double>(num_steps)))
+          : static_cast<int64_t>(schedule.warmup);
   std::vector<float> rates;
   rates.reserve(static_cast<size_t>(num_steps) + 1);
   for (int64_t step = 0; step <= num_steps; ++step) {

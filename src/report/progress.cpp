@@ -37,9 +37,8 @@ std::string duration_text(double seconds) {
 }
 
 std::string progress_line(const ProgressState& state, double seconds_left, int width) {
-  const double share = state.num_steps > 0
-                           ? static_cast<double>(state.step) / static_cast<double>(state.num_steps)
-                           : 1.0;
+  const double share =
+      state.num_steps > 0 ? static_cast<double>(state.step) / static_cast<double>(state.num_steps) : 1.0;
   const std::string loss = std::isnan(state.loss) ? "" : format("  loss %.4f", state.loss);
   const std::string tail =
       format("  %lld/%lld  epoch %.2f/%.3g", static_cast<long long>(state.step),
@@ -49,7 +48,8 @@ std::string progress_line(const ProgressState& state, double seconds_left, int w
   std::string line = format("%3d%%", static_cast<int>(share * 100));
   if (room >= 8) {
     const int full = static_cast<int>(share * room);
-    line += " [" + std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(room - full), '.') + "]";
+    line += " [" + std::string(static_cast<size_t>(full), '#') +
+            std::string(static_cast<size_t>(room - full), '.') + "]";
   }
   line += tail;
   if (width > 0 && static_cast<int>(line.size()) >= width) line.resize(static_cast<size_t>(width - 1));

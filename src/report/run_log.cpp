@@ -11,7 +11,8 @@ namespace finetune {
 namespace {
 
 [[noreturn]] void fail(const char* action, const std::filesystem::path& path) {
-  throw std::system_error(errno, std::generic_category(), std::string("cannot ") + action + " " + path.string());
+  throw std::system_error(errno, std::generic_category(),
+                          std::string("cannot ") + action + " " + path.string());
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 namespace finetune {
 namespace {
 
-/// Tokens of an evaluation batch: enough to keep the products large, little enough to stay in the caches of a CPU.
+/// Tokens of an evaluation batch: enough to keep the products large, little enough to stay in the caches of a
+/// CPU.
 constexpr int64_t kEvaluationTokens = 4096;
 constexpr int64_t kEvaluationRows = 1024;
 

@@ -39,8 +39,9 @@ LabelMap choose_labels(const RunConfig& config, const TextDataset& train, const 
     return LabelMap(of_model);
   }
   if (learned.size() < 2) {
-    throw DataError(train.files.front().string() + ": column '" + config.data.label.name + "' holds one class only ('" +
-                    learned.name(0) + "'); a classifier needs at least two. Is it the right column?");
+    throw DataError(train.files.front().string() + ": column '" + config.data.label.name +
+                    "' holds one class only ('" + learned.name(0) +
+                    "'); a classifier needs at least two. Is it the right column?");
   }
   return learned;
 }
@@ -56,7 +57,8 @@ class SplitLoader {
         encode_dataset(rows, *inputs_.tokenizer, options_, inputs_.task->labels(), at::get_num_threads());
     if (encoded.num_truncated > 0) {
       spdlog::warn("{}: {} of {} rows are longer than {} tokens and were truncated (data.max_length)", name,
-                   with_thousands(encoded.num_truncated), with_thousands(encoded.num_rows()), options_.max_length);
+                   with_thousands(encoded.num_truncated), with_thousands(encoded.num_rows()),
+                   options_.max_length);
     }
     if (rows.num_replaced > 0) {
       spdlog::warn("{}: {} rows held bytes that are not UTF-8, replaced by U+FFFD", name,
@@ -78,8 +80,9 @@ class SplitLoader {
   std::string last_fingerprint_;
 };
 
-std::map<std::string, DeviceDataset> load_split(const std::vector<std::filesystem::path>& files, const std::string& split,
-                                                const DataConfig& data, SplitLoader& loader) {
+std::map<std::string, DeviceDataset> load_split(const std::vector<std::filesystem::path>& files,
+                                                const std::string& split, const DataConfig& data,
+                                                SplitLoader& loader) {
   std::map<std::string, DeviceDataset> datasets;
   for (const auto& file : files) {
     const std::string name = files.size() == 1 ? split : file.filename().string();
@@ -90,8 +93,8 @@ std::map<std::string, DeviceDataset> load_split(const std::vector<std::filesyste
 
 void check_vocabulary(const Tokenizer& tokenizer, const EncoderConfig& encoder) {
   if (tokenizer.vocab_size() <= encoder.vocab_size) return;
-  throw CheckpointError("the tokenizer has " + std::to_string(tokenizer.vocab_size()) + " ids, the model's vocab_size is " +
-                        std::to_string(encoder.vocab_size) +
+  throw CheckpointError("the tokenizer has " + std::to_string(tokenizer.vocab_size()) +
+                        " ids, the model's vocab_size is " + std::to_string(encoder.vocab_size) +
                         ": they do not belong together. Take the tokenizer files that came with the weights");
 }
 
@@ -104,7 +107,8 @@ Inputs load_inputs(const RunConfig& config, c10::Device device) {
   inputs.tokenizer = load_tokenizer(config.model.path);
   check_vocabulary(*inputs.tokenizer, inputs.encoder);
 
-  TextDataset train = read_dataset(config.data.train, config.data, LabelPresence::kRequired, config.data.max_rows);
+  TextDataset train =
+      read_dataset(config.data.train, config.data, LabelPresence::kRequired, config.data.max_rows);
   std::optional<TextDataset> held_out;
   if (config.data.validation.empty() && config.data.validation_fraction > 0) {
     held_out = split_off(train, config.data.validation_fraction, config.seed);

@@ -19,13 +19,15 @@ struct Inputs {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Task> task;
   DeviceDataset train;
-  std::map<std::string, DeviceDataset> validation;  ///< by file name where there are several, else "validation"
+  std::map<std::string, DeviceDataset>
+      validation;  ///< by file name where there are several, else "validation"
   std::map<std::string, DeviceDataset> test;
   std::string fingerprint;  ///< of the encoded training data
   Json description;         ///< rows, tokens, truncated rows a split: what the log and the header say
 };
 
-/// Reads and encodes the splits and puts them on `device`. Labels are learned from the training rows unless configured.
+/// Reads and encodes the splits and puts them on `device`. Labels are learned from the training rows unless
+/// configured.
 Inputs load_inputs(const RunConfig& config, c10::Device device);
 
 }  // namespace finetune

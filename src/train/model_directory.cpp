@@ -28,14 +28,15 @@ ColumnName column_from(const Json& json) {
 
 Json settings_json(const Task& task, const RunConfig& config) {
   const Json resolved = to_json(config);
-  return Json{{"format", 1},
-              {"task", task_name(config.task.type)},
-              {"labels", task.labels().names()},
-              {"columns", Json{{"text", column_json(config.data.text)},
-                               {"text_pair", config.data.text_pair ? column_json(*config.data.text_pair) : Json()},
-                               {"label", column_json(config.data.label)}}},
-              {"max_length", config.data.max_length},
-              {"truncation", resolved.at("data").at("truncation")}};
+  return Json{
+      {"format", 1},
+      {"task", task_name(config.task.type)},
+      {"labels", task.labels().names()},
+      {"columns", Json{{"text", column_json(config.data.text)},
+                       {"text_pair", config.data.text_pair ? column_json(*config.data.text_pair) : Json()},
+                       {"label", column_json(config.data.label)}}},
+      {"max_length", config.data.max_length},
+      {"truncation", resolved.at("data").at("truncation")}};
 }
 
 Truncation truncation_from(const std::string& name) {
@@ -46,14 +47,16 @@ Truncation truncation_from(const std::string& name) {
 }
 
 /// The data settings and labels that `finetune.json` remembers. False where there is no such file.
-bool read_settings(const std::filesystem::path& directory, DataConfig& data, std::vector<std::string>& labels) {
+bool read_settings(const std::filesystem::path& directory, DataConfig& data,
+                   std::vector<std::string>& labels) {
   const auto path = directory / kSettingsFile;
   if (!std::filesystem::exists(path)) return false;
   try {
     const Json json = Json::parse(read_file(path));
     labels = json.at("labels").get<std::vector<std::string>>();
     data.text = column_from(json.at("columns").at("text"));
-    if (!json.at("columns").at("text_pair").is_null()) data.text_pair = column_from(json.at("columns").at("text_pair"));
+    if (!json.at("columns").at("text_pair").is_null())
+      data.text_pair = column_from(json.at("columns").at("text_pair"));
     data.label = column_from(json.at("columns").at("label"));
     data.max_length = json.at("max_length").get<int64_t>();
     data.truncation = truncation_from(json.at("truncation").get<std::string>());
@@ -73,9 +76,10 @@ std::vector<std::string> labels_of_config(const Json& model_config, const std::f
     }
   }
   if (labels.size() < 2) {
-    throw CheckpointError(directory.string() +
-                          ": neither finetune.json nor id2label in config.json names the labels; this is not a "
-                          "classifier. Train one with: finetune --config CONFIG");
+    throw CheckpointError(
+        directory.string() +
+        ": neither finetune.json nor id2label in config.json names the labels; this is not a "
+        "classifier. Train one with: finetune --config CONFIG");
   }
   return labels;
 }
@@ -90,10 +94,18 @@ EncodeOptions encode_options(const DataConfig& data, int64_t max_positions) {
     options.max_length = max_positions;
   }
   switch (data.truncation) {
-    case Truncation::kLongestFirst: options.truncation = TruncationStrategy::kLongestFirst; break;
-    case Truncation::kOnlyFirst: options.truncation = TruncationStrategy::kOnlyFirst; break;
-    case Truncation::kOnlySecond: options.truncation = TruncationStrategy::kOnlySecond; break;
-    case Truncation::kNone: options.truncation = TruncationStrategy::kNone; break;
+    case Truncation::kLongestFirst:
+      options.truncation = TruncationStrategy::kLongestFirst;
+      break;
+    case Truncation::kOnlyFirst:
+      options.truncation = TruncationStrategy::kOnlyFirst;
+      break;
+    case Truncation::kOnlySecond:
+      options.truncation = TruncationStrategy::kOnlySecond;
+      break;
+    case Truncation::kNone:
+      options.truncation = TruncationStrategy::kNone;
+      break;
   }
   return options;
 }
@@ -117,8 +129,8 @@ TrainedModel load_trained_model(const std::filesystem::path& directory, c10::Dev
 }
 
 void save_trained_model(const std::filesystem::path& directory, const Json& source_config,
-                        const std::vector<Parameter>& parameters, const Tokenizer& tokenizer, const Task& task,
-                        const RunConfig& config, const Json& metrics) {
+                        const std::vector<Parameter>& parameters, const Tokenizer& tokenizer,
+                        const Task& task, const RunConfig& config, const Json& metrics) {
   Json model_config = source_config;
   Json id2label = Json::object(), label2id = Json::object();
   for (int64_t id = 0; id < task.labels().size(); ++id) {
@@ -129,11 +141,12 @@ void save_trained_model(const std::filesystem::path& directory, const Json& sour
   model_config["id2label"] = id2label;
   model_config["label2id"] = label2id;
   model_config["problem_type"] = "single_label_classification";
-  export_model_directory(directory, model_config, named_tensors(parameters), [&](const std::filesystem::path& folder) {
-    tokenizer.save(folder);
-    write_file_atomically(folder / kSettingsFile, settings_json(task, config).dump(2) + "\n");
-    write_file_atomically(folder / "README.md", model_card(config, task, metrics));
-  });
+  export_model_directory(
+      directory, model_config, named_tensors(parameters), [&](const std::filesystem::path& folder) {
+        tokenizer.save(folder);
+        write_file_atomically(folder / kSettingsFile, settings_json(task, config).dump(2) + "\n");
+        write_file_atomically(folder / "README.md", model_card(config, task, metrics));
+      });
 }
 
 }  // namespace finetune

@@ -32,7 +32,8 @@ TextDataset text_dataset(const std::vector<Row>& rows, const std::filesystem::pa
 class ChunkRunner {
  public:
   /// meter: null where the rows have no labels.
-  ChunkRunner(const TrainedModel& trained, c10::Device device, ClassificationMeter* meter, const PredictionSink& sink)
+  ChunkRunner(const TrainedModel& trained, c10::Device device, ClassificationMeter* meter,
+              const PredictionSink& sink)
       : trained_(trained),
         device_(device),
         meter_(meter),
@@ -52,18 +53,20 @@ class ChunkRunner {
 
  private:
   void run_chunk(const std::vector<Row>& rows, const std::filesystem::path& file) {
-    const EncodedDataset encoded = encode_dataset(text_dataset(rows, file, meter_ != nullptr), *trained_.tokenizer,
-                                                  options_, trained_.task->labels(), at::get_num_threads());
+    const EncodedDataset encoded =
+        encode_dataset(text_dataset(rows, file, meter_ != nullptr), *trained_.tokenizer, options_,
+                       trained_.task->labels(), at::get_num_threads());
     const DeviceDataset dataset = to_device(encoded, device_);
     const auto weights = trained_.task->label_weights(dataset.host_labels);
-    for_each_batch(*trained_.model, dataset, [&](int64_t first_row, const Batch& batch, const at::Tensor& logits) {
-      if (meter_ != nullptr) {
-        const auto first = weights.begin() + first_row;
-        meter_->add(trained_.task->loss_sum(logits, batch.labels), logits, batch.labels,
-                    std::accumulate(first, first + batch.num_rows, 0.0));
-      }
-      if (sink_) give(rows, first_row, logits);
-    });
+    for_each_batch(*trained_.model, dataset,
+                   [&](int64_t first_row, const Batch& batch, const at::Tensor& logits) {
+                     if (meter_ != nullptr) {
+                       const auto first = weights.begin() + first_row;
+                       meter_->add(trained_.task->loss_sum(logits, batch.labels), logits, batch.labels,
+                                   std::accumulate(first, first + batch.num_rows, 0.0));
+                     }
+                     if (sink_) give(rows, first_row, logits);
+                   });
   }
 
   void give(const std::vector<Row>& rows, int64_t first_row, const at::Tensor& logits) const {
@@ -87,7 +90,8 @@ void predict(const TrainedModel& trained, c10::Device device, RowReader& reader,
   ChunkRunner(trained, device, nullptr, sink).run(reader);
 }
 
-Json evaluate_rows(const TrainedModel& trained, c10::Device device, RowReader& reader, const PredictionSink& sink) {
+Json evaluate_rows(const TrainedModel& trained, c10::Device device, RowReader& reader,
+                   const PredictionSink& sink) {
   ClassificationMeter meter = trained.task->make_meter(device);
   ChunkRunner(trained, device, &meter, sink).run(reader);
   return meter.drain();

@@ -8,7 +8,8 @@
 
 namespace finetune {
 
-/// What a checkpoint remembers of the run it belongs to, so that a resume can tell whether it still is that run.
+/// What a checkpoint remembers of the run it belongs to, so that a resume can tell whether it still is that
+/// run.
 struct RunIdentity {
   int64_t num_steps = 0;
   int64_t batch_size = 0;
@@ -19,11 +20,12 @@ struct RunIdentity {
   Json config;       ///< resolved
 };
 
-RunIdentity identify(const RunConfig& config, const Inputs& inputs, int64_t num_steps, const Json& environment);
+RunIdentity identify(const RunConfig& config, const Inputs& inputs, int64_t num_steps,
+                     const Json& environment);
 Json to_json(const RunIdentity& identity);
 
-/// Compares. Throws `ConfigError` for a changed batch size, task or data that `options` does not allow; logs the rest:
-/// a new number of steps, other threads or device, and each config key that differs.
+/// Compares. Throws `ConfigError` for a changed batch size, task or data that `options` does not allow; logs
+/// the rest: a new number of steps, other threads or device, and each config key that differs.
 void check_resume(const Json& saved, const RunIdentity& now, const RunOptions& options);
 
 }  // namespace finetune

@@ -21,8 +21,8 @@
 namespace finetune {
 namespace {
 
-/// Tokens of a forward pass where `micro_batch_size` is `auto` on a CPU: beyond it products gain nothing and activations
-/// leave the caches.
+/// Tokens of a forward pass where `micro_batch_size` is `auto` on a CPU: beyond it products gain nothing and
+/// activations leave the caches.
 constexpr int64_t kCpuMicroBatchTokens = 8192;
 
 Batcher make_batcher(const RunConfig& config, const Inputs& inputs) {
@@ -53,7 +53,8 @@ void load_initial_weights(const RunConfig& config, SequenceClassifier& model) {
     spdlog::info("model.init is random: no weights are loaded");
     return;
   }
-  const LoadReport report = load_pretrained(config.model.path, named_tensors(model.parameters()), model.base_prefix());
+  const LoadReport report =
+      load_pretrained(config.model.path, named_tensors(model.parameters()), model.base_prefix());
   if (!report.missing.empty()) {
     spdlog::info("not in the weights, so newly initialised: {}", join_some(report.missing));
   }
@@ -62,8 +63,8 @@ void load_initial_weights(const RunConfig& config, SequenceClassifier& model) {
   }
 }
 
-void say_header(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model, const Json& environment,
-                int64_t num_steps) {
+void say_header(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model,
+                const Json& environment, int64_t num_steps) {
   int64_t num_parameters = 0;
   for (const Parameter& parameter : model.parameters()) num_parameters += parameter.value.numel();
   spdlog::info("device: {} ({})", environment.at("device_name").get<std::string>(),
@@ -77,7 +78,8 @@ void say_header(const RunConfig& config, const Inputs& inputs, const SequenceCla
   spdlog::info("training: {} steps of {} rows", with_thousands(num_steps), config.train.batch_size);
 }
 
-/// Puts the weights of the best checkpoint back, where they are not the last ones. Returns the step they are from.
+/// Puts the weights of the best checkpoint back, where they are not the last ones. Returns the step they are
+/// from.
 int64_t load_best_weights(const RunConfig& config, const TrainState& state, const RunFolder& folder,
                           SequenceClassifier& model) {
   if (!config.checkpoint.keep_best || !state.best || state.best->step == state.step) return state.step;
@@ -111,16 +113,17 @@ Json metrics_of(const SequenceClassifier& model, const Inputs& inputs) {
 Json progress_summary(const Trainer& trainer, const Batcher& batcher, const OpenDevice& device) {
   const TrainState& state = trainer.state();
   const double seconds = std::max(state.train_seconds, 1e-9);
-  return Json{{"steps", state.step},
-              {"epochs", static_cast<double>(state.step) / static_cast<double>(batcher.steps_per_epoch())},
-              {"train_seconds", state.train_seconds},
-              {"first_step_seconds", trainer.first_step_seconds()},
-              {"samples_per_second", static_cast<double>(state.rows_seen) / seconds},
-              {"tokens_per_second", static_cast<double>(state.tokens_seen) / seconds},
-              {"peak_memory_mb", static_cast<double>(device.services->memory(device.device).peak) / (1 << 20)},
-              {"device", device.device.str()},
-              {"precision", "fp32"},
-              {"world_size", 1}};
+  return Json{
+      {"steps", state.step},
+      {"epochs", static_cast<double>(state.step) / static_cast<double>(batcher.steps_per_epoch())},
+      {"train_seconds", state.train_seconds},
+      {"first_step_seconds", trainer.first_step_seconds()},
+      {"samples_per_second", static_cast<double>(state.rows_seen) / seconds},
+      {"tokens_per_second", static_cast<double>(state.tokens_seen) / seconds},
+      {"peak_memory_mb", static_cast<double>(device.services->memory(device.device).peak) / (1 << 20)},
+      {"device", device.device.str()},
+      {"precision", "fp32"},
+      {"world_size", 1}};
 }
 
 void write_summary(const RunFolder& folder, const Json& summary) {
@@ -128,7 +131,8 @@ void write_summary(const RunFolder& folder, const Json& summary) {
 }
 
 /// A finished run that is asked to go on but not to do more: says so and returns its summary.
-std::optional<Json> finished_summary(const RunFolder& folder, const VerifiedCheckpoint& checkpoint, int64_t num_steps) {
+std::optional<Json> finished_summary(const RunFolder& folder, const VerifiedCheckpoint& checkpoint,
+                                     int64_t num_steps) {
   const auto path = folder.path() / "summary.json";
   if (checkpoint.step < num_steps || !std::filesystem::exists(path)) return std::nullopt;
   Json summary = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
@@ -151,8 +155,8 @@ Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& dev
                            {"metric", config.checkpoint.metric},
                            {"value", trainer.state().best->value}};
   }
-  save_trained_model(folder.path() / "model", inputs.model_config, model.parameters(), *inputs.tokenizer, *inputs.task,
-                     config, summary["metrics"]);
+  save_trained_model(folder.path() / "model", inputs.model_config, model.parameters(), *inputs.tokenizer,
+                     *inputs.task, config, summary["metrics"]);
   trainer.log().write("end", Json{{"step", trainer.state().step}, {"status", "completed"}});
   write_summary(folder, summary);
   return summary;
@@ -182,7 +186,8 @@ Json run(const RunConfig& config, const RunOptions& options) {
   Trainer trainer({config, device, inputs, model, optimizer, batcher, folder, identity, options.quiet});
   if (folder.resume_point()) {
     trainer.restore(*folder.resume_point());
-    spdlog::info("resumed from step {} ({})", trainer.state().step, folder.resume_point()->directory.filename().string());
+    spdlog::info("resumed from step {} ({})", trainer.state().step,
+                 folder.resume_point()->directory.filename().string());
   } else {
     load_initial_weights(config, model);
   }

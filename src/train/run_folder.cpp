@@ -10,7 +10,8 @@ namespace {
 constexpr const char* kContents[] = {"checkpoints", "model", "metrics.jsonl", "summary.json", "config.json"};
 
 bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
-  const auto relative = std::filesystem::weakly_canonical(path).lexically_relative(std::filesystem::weakly_canonical(folder));
+  const auto relative =
+      std::filesystem::weakly_canonical(path).lexically_relative(std::filesystem::weakly_canonical(folder));
   return !relative.empty() && *relative.begin() != "..";
 }
 
@@ -25,11 +26,12 @@ RunFolder::RunFolder(const RunConfig& config, const RunOptions& options) : path_
   }
   lock_ = std::make_unique<FileLock>(path_ / ".lock");
   store_ = std::make_unique<CheckpointStore>(
-      path_ / "checkpoints",
-      CheckpointStore::Retention{.keep_last = config.checkpoint.keep_last, .keep_best = config.checkpoint.keep_best});
+      path_ / "checkpoints", CheckpointStore::Retention{.keep_last = config.checkpoint.keep_last,
+                                                        .keep_best = config.checkpoint.keep_best});
   const bool from_named_checkpoint = options.resume != "auto" && options.resume != "never";
   if (options.overwrite && from_named_checkpoint && lies_in(options.resume, path_)) {
-    throw ConfigError("--overwrite would delete " + options.resume + ", which the run is to start from; go on with the "
+    throw ConfigError("--overwrite would delete " + options.resume +
+                      ", which the run is to start from; go on with the "
                       "run by --resume auto, or choose another output_dir");
   }
   if (options.overwrite) clear();
@@ -39,7 +41,8 @@ RunFolder::RunFolder(const RunConfig& config, const RunOptions& options) : path_
     owns_resume_point_ = resume_point_.has_value();
     if (!resume_point_) {
       if (store_->has_checkpoints()) {
-        throw CheckpointError(path_.string() + ": no checkpoint in it is whole, so there is nothing to resume from; "
+        throw CheckpointError(path_.string() +
+                              ": no checkpoint in it is whole, so there is nothing to resume from; "
                               "start anew with --overwrite");
       }
       clear();
@@ -48,14 +51,15 @@ RunFolder::RunFolder(const RunConfig& config, const RunOptions& options) : path_
   }
   if (options.resume == "never") {
     if (holds_a_run()) {
-      throw ConfigError(path_.string() + " already holds a run; go on with it by --resume auto, delete it by --overwrite, "
+      throw ConfigError(path_.string() +
+                        " already holds a run; go on with it by --resume auto, delete it by --overwrite, "
                         "or choose another output_dir");
     }
     return;
   }
   if (holds_a_run()) {
-    throw ConfigError(path_.string() + " already holds a run; a run that starts from the checkpoint " + options.resume +
-                      " needs a fresh output_dir, or --overwrite");
+    throw ConfigError(path_.string() + " already holds a run; a run that starts from the checkpoint " +
+                      options.resume + " needs a fresh output_dir, or --overwrite");
   }
   resume_point_ = verify_checkpoint(options.resume);
 }

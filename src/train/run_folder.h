@@ -13,8 +13,9 @@ namespace finetune {
 /// RUN: locked for as long as the object lives, and either fresh or about to be resumed.
 class RunFolder {
  public:
-  /// Creates and locks the folder, then applies the resume rules. Throws `ConfigError` where it is in use, or holds a run and neither a
-  /// resume nor an overwrite was asked for; `CheckpointError` where a named checkpoint is damaged.
+  /// Creates and locks the folder, then applies the resume rules. Throws `ConfigError` where it is in use, or
+  /// holds a run and neither a resume nor an overwrite was asked for; `CheckpointError` where a named
+  /// checkpoint is damaged.
   RunFolder(const RunConfig& config, const RunOptions& options);
 
   const std::filesystem::path& path() const { return path_; }

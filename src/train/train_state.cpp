@@ -9,7 +9,8 @@ Json to_json(const TrainState& state) {
             {"tokens_seen", state.tokens_seen},
             {"train_seconds", state.train_seconds}};
   if (state.best) {
-    json["best"] = Json{{"step", state.best->step}, {"value", state.best->value}, {"metrics", state.best->metrics}};
+    json["best"] =
+        Json{{"step", state.best->step}, {"value", state.best->value}, {"metrics", state.best->metrics}};
   }
   return json;
 }
@@ -22,7 +23,8 @@ TrainState train_state_from(const Json& json) {
                    .train_seconds = json.at("train_seconds").get<double>(),
                    .best = std::nullopt};
   if (const auto best = json.find("best"); best != json.end()) {
-    state.best = BestResult{best->at("step").get<int64_t>(), best->at("value").get<double>(), best->at("metrics")};
+    state.best =
+        BestResult{best->at("step").get<int64_t>(), best->at("value").get<double>(), best->at("metrics")};
   }
   return state;
 }

@@ -17,8 +17,8 @@ struct BestResult {
 
 /// Where a run is. Together with the tensors of model, optimizer and meter, all that a resume needs.
 struct TrainState {
-  int64_t step = 0;       ///< updates attempted
-  int64_t evaluated = -1; ///< the step whose evaluation is done
+  int64_t step = 0;        ///< updates attempted
+  int64_t evaluated = -1;  ///< the step whose evaluation is done
   int64_t rows_seen = 0;
   int64_t tokens_seen = 0;
   double train_seconds = 0;  ///< without evaluation and saving

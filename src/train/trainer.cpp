@@ -17,8 +17,9 @@ namespace {
 
 int64_t steps_of(const Interval& interval, int64_t steps_per_epoch) {
   if (interval.never()) return 0;
-  const double steps =
-      interval.unit == Interval::Unit::kEpochs ? interval.count * static_cast<double>(steps_per_epoch) : interval.count;
+  const double steps = interval.unit == Interval::Unit::kEpochs
+                           ? interval.count * static_cast<double>(steps_per_epoch)
+                           : interval.count;
   return std::max<int64_t>(1, std::llround(steps));
 }
 
@@ -35,7 +36,9 @@ void Stopwatch::pause() {
   started_ = -1;
 }
 
-double Stopwatch::seconds() const { return started_ < 0 ? seconds_ : seconds_ + monotonic_seconds() - started_; }
+double Stopwatch::seconds() const {
+  return started_ < 0 ? seconds_ : seconds_ + monotonic_seconds() - started_;
+}
 
 Trainer::Trainer(const Parts& parts)
     : parts_(parts),
@@ -81,7 +84,8 @@ void Trainer::train() {
   // The work that belongs to a step comes before the next one, so a run resumed in between does it too.
   while (true) {
     const bool at_end = last_step();
-    if (state_.evaluated != state_.step && (due(state_.step, intervals_.evaluate) || at_end)) evaluate_and_keep_best();
+    if (state_.evaluated != state_.step && (due(state_.step, intervals_.evaluate) || at_end))
+      evaluate_and_keep_best();
     if (due(state_.step, intervals_.save) || at_end || take_save_request()) save();
     if (at_end) break;
     throw_if_stop_requested();
@@ -170,7 +174,8 @@ void Trainer::handle_nonfinite(int64_t skipped) const {
   const std::string what = std::to_string(skipped) + " update(s) up to step " + std::to_string(state_.step) +
                            " had gradients that are not finite and were skipped";
   if (parts_.config.train.on_nonfinite == OnNonfinite::kAbort) {
-    throw DivergenceError(what + "; lower optimizer.learning_rate or lengthen schedule.warmup, or set "
+    throw DivergenceError(what +
+                          "; lower optimizer.learning_rate or lengthen schedule.warmup, or set "
                           "train.on_nonfinite to \"skip\" to go on all the same");
   }
   spdlog::warn("{}", what);
@@ -192,7 +197,8 @@ ProgressState Trainer::progress_state() const {
 
 void Trainer::evaluate_and_keep_best() {
   watch_.pause();
-  // Everything is evaluated before anything is logged: a stop in between leaves no half of an evaluation in the log.
+  // Everything is evaluated before anything is logged: a stop in between leaves no half of an evaluation in
+  // the log.
   std::vector<std::pair<std::string, Json>> results;
   for (const auto& [name, dataset] : parts_.inputs.validation) {
     results.emplace_back(name, evaluate(parts_.model, dataset, *parts_.inputs.task));
@@ -209,7 +215,8 @@ void Trainer::evaluate_and_keep_best() {
   }
   state_.evaluated = state_.step;
   double value = 0;
-  if (!results.empty() && improves(results.front().second, &value)) {  // several validation files: the first decides
+  if (!results.empty() &&
+      improves(results.front().second, &value)) {  // several validation files: the first decides
     state_.best = BestResult{state_.step, value, results.front().second};
     saved_step_ = -1;  // a step that was saved before it was evaluated is not yet linked as the best
     if (parts_.config.checkpoint.keep_best) save();
@@ -223,15 +230,18 @@ bool Trainer::improves(const Json& metrics, double* value) const {
   if (found == metrics.end()) {
     std::vector<std::string> names;
     for (const auto& [name, unused] : metrics.items()) names.push_back(name);
-    throw ConfigError("checkpoint.metric: found '" + checkpoint.metric + "', expected one of " + join_some(names));
+    throw ConfigError("checkpoint.metric: found '" + checkpoint.metric + "', expected one of " +
+                      join_some(names));
   }
   *value = found->get<double>();
-  const bool smaller_is_better = checkpoint.mode == "min" || (checkpoint.mode == "auto" && checkpoint.metric == "loss");
+  const bool smaller_is_better =
+      checkpoint.mode == "min" || (checkpoint.mode == "auto" && checkpoint.metric == "loss");
   return !state_.best || (smaller_is_better ? *value < state_.best->value : *value > state_.best->value);
 }
 
 Snapshot Trainer::snapshot() {
-  Snapshot result{.step = state_.step, .model = named_tensors(parts_.model.parameters()), .optimizer = {}, .state = {}};
+  Snapshot result{
+      .step = state_.step, .model = named_tensors(parts_.model.parameters()), .optimizer = {}, .state = {}};
   for (auto& [name, tensor] : parts_.optimizer.state()) result.optimizer.push_back({name, tensor});
   result.optimizer.push_back({"train_meter", meter_.sums()});
   return result;

@@ -47,8 +47,8 @@ class Trainer {
 
   explicit Trainer(const Parts& parts);
 
-  /// Fills model, optimizer and meter from the checkpoint and takes its position. What another run knows as its best is forgotten,
-  /// unless it is this very checkpoint.
+  /// Fills model, optimizer and meter from the checkpoint and takes its position. What another run knows as
+  /// its best is forgotten, unless it is this very checkpoint.
   void restore(const VerifiedCheckpoint& checkpoint);
 
   /// Begins the log: `start`, or `resume` after what the checkpoint knew of.

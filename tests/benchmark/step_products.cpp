@@ -1,6 +1,6 @@
-// The floor of a training step: only its matrix products (every linear layer of a MiniLM-sized encoder: forward, gradient of the
-// input, gradient of the weight), in their shapes, with outputs allocated once. Usage: step_products TOKENS THREADS
-// Prints {"seconds": best of several}.
+// The floor of a training step: only its matrix products (every linear layer of a MiniLM-sized encoder:
+// forward, gradient of the input, gradient of the weight), in their shapes, with outputs allocated once.
+// Usage: step_products TOKENS THREADS Prints {"seconds": best of several}.
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

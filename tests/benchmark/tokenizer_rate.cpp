@@ -1,4 +1,5 @@
-// Rate of the tokenizer on one thread. Usage: tokenizer_rate MODEL TEXTS (a line a text). Prints {"megabytes_per_second": best of several}.
+// Rate of the tokenizer on one thread. Usage: tokenizer_rate MODEL TEXTS (a line a text). Prints
+// {"megabytes_per_second": best of several}.
 
 #include <algorithm>
 #include <cstdio>

@@ -24,18 +24,20 @@ struct Batch {
 
 /// Which rows a batch takes, and in which order, as the host knows it before the device does anything.
 struct BatchPlan {
-  int64_t begin = 0;      ///< first entry in the order
+  int64_t begin = 0;  ///< first entry in the order
   int64_t num_rows = 0;
   int64_t first_row = 0;  ///< position of the first row in its update
   int64_t num_tokens = 0;
   int64_t max_length = 0;
 };
 
-/// Rows in an order, with the prefix sums of every batch's lengths: two uploads for as many batches as there are.
+/// Rows in an order, with the prefix sums of every batch's lengths: two uploads for as many batches as there
+/// are.
 class BatchSource {
  public:
   /// `order`: row numbers of `dataset`; `plans`: consecutive pieces of it. `dataset` must outlive the source.
-  BatchSource(const DeviceDataset& dataset, const std::vector<int64_t>& order, const std::vector<BatchPlan>& plans);
+  BatchSource(const DeviceDataset& dataset, const std::vector<int64_t>& order,
+              const std::vector<BatchPlan>& plans);
 
   int64_t size() const { return static_cast<int64_t>(plans_.size()); }
   const BatchPlan& plan(int64_t index) const { return plans_.at(static_cast<size_t>(index)); }
@@ -49,8 +51,8 @@ class BatchSource {
   at::Tensor cu_seqlens_;  ///< every batch's [B + 1] int32, one after the other, on the device
 };
 
-/// Cuts rows [begin, end) of an order into batches of at most `max_rows` rows and, but for a single longer row, at most
-/// `max_tokens` tokens. Rows keep their order.
+/// Cuts rows [begin, end) of an order into batches of at most `max_rows` rows and, but for a single longer
+/// row, at most `max_tokens` tokens. Rows keep their order.
 std::vector<BatchPlan> plan_batches(const std::vector<int32_t>& lengths, const std::vector<int64_t>& order,
                                     int64_t begin, int64_t end, int64_t max_rows, int64_t max_tokens);
 

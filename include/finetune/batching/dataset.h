@@ -9,13 +9,13 @@
 
 namespace finetune {
 
-/// A split on the device: the token arena, moved once. Lengths and labels stay on the host as well, so that nobody asks the
-/// device for a size or for the weight of a loss.
+/// A split on the device: the token arena, moved once. Lengths and labels stay on the host as well, so that
+/// nobody asks the device for a size or for the weight of a loss.
 struct DeviceDataset {
-  at::Tensor input_ids;        ///< [T] int32
-  at::Tensor row_offsets;      ///< [R + 1] int64
-  at::Tensor second_segments;  ///< [R] int32
-  at::Tensor labels;           ///< [R] int64, or undefined
+  at::Tensor input_ids;              ///< [T] int32
+  at::Tensor row_offsets;            ///< [R + 1] int64
+  at::Tensor second_segments;        ///< [R] int32
+  at::Tensor labels;                 ///< [R] int64, or undefined
   std::vector<int32_t> lengths;      ///< [R]
   std::vector<int64_t> host_labels;  ///< [R], or empty
 

@@ -16,7 +16,8 @@ struct MemoryStats {
   int64_t peak = 0;
 };
 
-/// What else than tensor operations is needed of a device: one implementation in the binary (CPU), others in plugins.
+/// What else than tensor operations is needed of a device: one implementation in the binary (CPU), others in
+/// plugins.
 class DeviceServices {
  public:
   virtual ~DeviceServices() = default;
@@ -34,9 +35,9 @@ struct OpenDevice {
   std::string reason;              ///< "asked for", "no NVIDIA driver", ...
 };
 
-/// Opens the device a config asks for (`auto`, `cpu`, `cuda`, `cuda:1`), loading the plugin it needs, and sets the number of
-/// threads (0: every core this process may use).
-/// Throws `DeviceError` with the cause and the remedy where it cannot be used; `auto` falls back to the CPU and says why.
+/// Opens the device a config asks for (`auto`, `cpu`, `cuda`, `cuda:1`), loading the plugin it needs, and
+/// sets the number of threads (0: every core this process may use). Throws `DeviceError` with the cause and
+/// the remedy where it cannot be used; `auto` falls back to the CPU and says why.
 OpenDevice open_device(const std::string& request, int64_t threads);
 
 /// Threads, instruction set and versions: what a run's log begins with.

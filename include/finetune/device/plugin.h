@@ -6,19 +6,20 @@
 
 namespace finetune {
 
-/// What a plugin (`libfinetune_<type>.so`) hands to the program. Loading it registers its kernels with LibTorch's dispatcher.
+/// What a plugin (`libfinetune_<type>.so`) hands to the program. Loading it registers its kernels with
+/// LibTorch's dispatcher.
 struct DevicePlugin {
   const DeviceServices* services;
   int num_devices;
 };
 
-/// The one symbol a plugin exports, with C linkage, as `finetune_device_plugin`. Called once, after loading. On failure it
-/// returns null and points `*why_not` to a text that lives as long as the plugin.
+/// The one symbol a plugin exports, with C linkage, as `finetune_device_plugin`. Called once, after loading.
+/// On failure it returns null and points `*why_not` to a text that lives as long as the plugin.
 using DevicePluginEntry = const DevicePlugin* (*)(const char** why_not);
 
-/// Loads the plugin of a device type ("cuda") once: from FINETUNE_PLUGIN_PATH, the folder of the binary, or `../lib` beside it.
-/// For "cuda" the driver is probed first, since LibTorch decides at its first CUDA query what it will be able to do.
-/// Returns null, with the reason, where there is no usable device of that type.
+/// Loads the plugin of a device type ("cuda") once: from FINETUNE_PLUGIN_PATH, the folder of the binary, or
+/// `../lib` beside it. For "cuda" the driver is probed first, since LibTorch decides at its first CUDA query
+/// what it will be able to do. Returns null, with the reason, where there is no usable device of that type.
 const DevicePlugin* load_device_plugin(const std::string& type, std::string* why_not);
 
 }  // namespace finetune

@@ -5,8 +5,9 @@
 
 namespace finetune {
 
-/// Philox4x32 with 10 rounds (Salmon et al. 2011): a function from (key, counter) to 128 random bits, without state. Row order and
-/// initial weights draw from it, so they depend on nothing but the seed and their own number.
+/// Philox4x32 with 10 rounds (Salmon et al. 2011): a function from (key, counter) to 128 random bits, without
+/// state. Row order and initial weights draw from it, so they depend on nothing but the seed and their own
+/// number.
 std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_low, uint64_t counter_high);
 
 /// A stream of draws numbered from 0, for one purpose (`stream` tells purposes apart).

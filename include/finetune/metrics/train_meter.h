@@ -6,8 +6,8 @@
 
 namespace finetune {
 
-/// Sums since the last log point and since the beginning of the epoch, kept on the device and read once a log point. They are part of
-/// a checkpoint, so that a resumed run logs what an undisturbed one would.
+/// Sums since the last log point and since the beginning of the epoch, kept on the device and read once a log
+/// point. They are part of a checkpoint, so that a resumed run logs what an undisturbed one would.
 class TrainMeter {
  public:
   explicit TrainMeter(c10::Device device);
@@ -35,7 +35,16 @@ class TrainMeter {
   const at::Tensor& sums() const { return sums_; }
 
  private:
-  enum Sum : int64_t { kLoss, kWeight, kEpochLoss, kEpochWeight, kGradNorm, kLearningRate, kNonfinite, kNumSums };
+  enum Sum : int64_t {
+    kLoss,
+    kWeight,
+    kEpochLoss,
+    kEpochWeight,
+    kGradNorm,
+    kLearningRate,
+    kNonfinite,
+    kNumSums
+  };
   at::Tensor slot(Sum sum) const;
 
   at::Tensor sums_;

@@ -37,8 +37,8 @@ class Encoder {
   virtual std::string base_prefix() const = 0;
 };
 
-/// Builds the encoder of `config.model_type` with its parameters on the store's device. The registry of families is
-/// `src/model/encoder.cpp`.
+/// Builds the encoder of `config.model_type` with its parameters on the store's device. The registry of
+/// families is `src/model/encoder.cpp`.
 std::unique_ptr<Encoder> make_encoder(const EncoderConfig& config, ParameterStore& store);
 
 }  // namespace finetune

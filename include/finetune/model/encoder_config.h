@@ -17,7 +17,7 @@ struct EncoderConfig {
   int64_t num_layers = 0;
   int64_t num_heads = 0;
   int64_t intermediate_size = 0;
-  int64_t max_positions = 0;   ///< tokens a row may have
+  int64_t max_positions = 0;  ///< tokens a row may have
   int64_t num_token_types = 0;
   int64_t pad_token_id = 0;
   kernels::Activation activation = kernels::Activation::kGelu;
@@ -29,8 +29,8 @@ struct EncoderConfig {
 };
 
 /// Reads and checks a model's config.json; `overrides` sets dropout.
-/// Throws `CheckpointError`: unknown model_type or hidden_act (with the nearest known), a size that is missing or not positive,
-/// heads that do not divide the width, relative positions, decoder settings.
+/// Throws `CheckpointError`: unknown model_type or hidden_act (with the nearest known), a size that is
+/// missing or not positive, heads that do not divide the width, relative positions, decoder settings.
 EncoderConfig read_encoder_config(const Json& json, const ModelConfig& overrides);
 
 }  // namespace finetune

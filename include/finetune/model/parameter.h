@@ -8,16 +8,16 @@
 
 namespace finetune {
 
-/// A trainable tensor under its Hugging Face name. Both tensors may be views into a larger one (queries, keys and values lie in
-/// one storage, since one product computes them).
+/// A trainable tensor under its Hugging Face name. Both tensors may be views into a larger one (queries, keys
+/// and values lie in one storage, since one product computes them).
 struct Parameter {
   std::string name;
   at::Tensor value;
   at::Tensor grad;  ///< same shape; gradients are added here, the optimizer clears it
 };
 
-/// Creates the parameters of a model on its device and keeps them in Hugging Face's order. Gradients are allocated with them, so
-/// that training allocates nothing of a weight's size.
+/// Creates the parameters of a model on its device and keeps them in Hugging Face's order. Gradients are
+/// allocated with them, so that training allocates nothing of a weight's size.
 class ParameterStore {
  public:
   explicit ParameterStore(c10::Device device) : device_(device) {}
@@ -38,9 +38,9 @@ class ParameterStore {
   std::vector<Parameter> parameters_;
 };
 
-/// How parameters that no weights file fills begin: Hugging Face's rule for encoders. Matrices are normal with `std` from
-/// the counted generator (seed, parameter's name), so a value does not depend on what else the model holds; `bias` 0, LayerNorm weights 1,
-/// the row of the padding token 0.
+/// How parameters that no weights file fills begin: Hugging Face's rule for encoders. Matrices are normal
+/// with `std` from the counted generator (seed, parameter's name), so a value does not depend on what else
+/// the model holds; `bias` 0, LayerNorm weights 1, the row of the padding token 0.
 void initialize(Parameter& parameter, double std, uint64_t seed, int64_t padding_row);
 
 }  // namespace finetune

@@ -18,12 +18,14 @@ struct UpdateStats {
   at::Tensor learning_rate;  ///< [] float32
 };
 
-/// AdamW, Adam or SGD over all parameters: clipping by the global norm, the learning rate by the device's own count of applied
-/// updates, non-finite gradients skipped. Nothing here waits for the device.
+/// AdamW, Adam or SGD over all parameters: clipping by the global norm, the learning rate by the device's own
+/// count of applied updates, non-finite gradients skipped. Nothing here waits for the device.
 class Optimizer {
  public:
-  /// `rates`: the learning rate by number of applied updates (see `learning_rates`). State is created beside each parameter.
-  Optimizer(const std::vector<Parameter>& parameters, const OptimizerConfig& config, const std::vector<float>& rates);
+  /// `rates`: the learning rate by number of applied updates (see `learning_rates`). State is created beside
+  /// each parameter.
+  Optimizer(const std::vector<Parameter>& parameters, const OptimizerConfig& config,
+            const std::vector<float>& rates);
 
   /// Applies the gradients and clears them.
   UpdateStats step();

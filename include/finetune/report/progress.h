@@ -11,12 +11,12 @@ struct ProgressState {
   int64_t num_steps = 0;
   double epoch = 0;
   double num_epochs = 0;
-  double loss = 0;               ///< of the last log point; NaN before the first
+  double loss = 0;  ///< of the last log point; NaN before the first
   double samples_per_second = 0;
 };
 
-/// A progress bar on stderr where that is a terminal (redrawn at most ten times a second, as wide as the terminal), else a plain line
-/// at each log point. Says nothing when quiet.
+/// A progress bar on stderr where that is a terminal (redrawn at most ten times a second, as wide as the
+/// terminal), else a plain line at each log point. Says nothing when quiet.
 class Progress {
  public:
   explicit Progress(bool quiet);

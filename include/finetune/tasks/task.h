@@ -13,15 +13,16 @@
 
 namespace finetune {
 
-/// What a task decides: how labels weigh, the loss, the metrics, and how logits become an answer. The registry of tasks, the only
-/// `switch` on the task type, is `src/tasks/task.cpp`.
+/// What a task decides: how labels weigh, the loss, the metrics, and how logits become an answer. The
+/// registry of tasks, the only `switch` on the task type, is `src/tasks/task.cpp`.
 class Task {
  public:
   virtual ~Task() = default;
 
   const LabelMap& labels() const { return labels_; }
 
-  /// What each row's label weighs in the loss: [R] from the host's labels. The divisor of an update's loss is their sum.
+  /// What each row's label weighs in the loss: [R] from the host's labels. The divisor of an update's loss is
+  /// their sum.
   virtual std::vector<double> label_weights(const std::vector<int64_t>& labels) const = 0;
 
   /// Sum of the weighted losses: [] float32 from logits [B, C], labels [B]. All labels ignored: 0, never NaN.

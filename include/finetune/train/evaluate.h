@@ -12,8 +12,8 @@ namespace finetune {
 /// Receives the logits of consecutive rows: [B, C] float32 on the device, the first being row `first_row`.
 using LogitsSink = std::function<void(int64_t first_row, const Batch& batch, const at::Tensor& logits)>;
 
-/// Runs the model over all rows in file order, without gradients and without dropout; weights and generators stay as they are.
-/// Throws `Interrupted` when a stop is asked for in between.
+/// Runs the model over all rows in file order, without gradients and without dropout; weights and generators
+/// stay as they are. Throws `Interrupted` when a stop is asked for in between.
 void for_each_batch(const SequenceClassifier& model, const DeviceDataset& dataset, const LogitsSink& sink);
 
 /// The task's metrics over a labelled dataset. Reads the device once, at the end.

@@ -23,7 +23,8 @@ void predict(const TrainedModel& trained, c10::Device device, RowReader& reader,
 
 /// The same for rows with labels, and the task's metrics over all of them.
 /// Throws `DataError` for a label that training never saw.
-Json evaluate_rows(const TrainedModel& trained, c10::Device device, RowReader& reader, const PredictionSink& sink);
+Json evaluate_rows(const TrainedModel& trained, c10::Device device, RowReader& reader,
+                   const PredictionSink& sink);
 
 /// Collects [rows, columns] float32 and writes them as a NumPy file.
 class NpyWriter {
