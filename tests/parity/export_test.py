@@ -71,6 +71,10 @@ def test_same_answers_as_the_pipeline(trained, answers):
     inputs = [dict(zip(columns, row)) for row in rows]
     for line, expected in zip(answers[0], [classify(row)[0] if isinstance(classify(row)[0], list) else classify(row)
                                            for row in inputs]):
+        # Called for one row, transformers drops a second text that is empty; called for a batch, as in training, it keeps its
+        # [SEP]. We always keep it, so the pipeline has no answer to compare such a row with.
+        if line.get("text_pair") == "":
+            continue
         assert line["label"] == expected[0]["label"]
         assert line["score"] == pytest.approx(expected[0]["score"], abs=1e-5)
         assert line["scores"] == pytest.approx({e["label"]: e["score"] for e in expected}, abs=1e-5)
