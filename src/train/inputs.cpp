@@ -12,6 +12,7 @@
 #include "finetune/core/text.h"
 #include "finetune/data/encoded_dataset.h"
 #include "finetune/train/model_directory.h"
+#include "row_lengths.h"
 
 namespace finetune {
 namespace {
@@ -55,6 +56,7 @@ class SplitLoader {
     throw_if_stop_requested();
     const EncodedDataset encoded =
         encode_dataset(rows, *inputs_.tokenizer, options_, inputs_.task->labels(), at::get_num_threads());
+    refuse_long_rows(rows, encoded, inputs_.encoder.max_positions);
     if (encoded.num_truncated > 0) {
       spdlog::warn("{}: {} of {} rows are longer than {} tokens and were truncated (data.max_length)", name,
                    with_thousands(encoded.num_truncated), with_thousands(encoded.num_rows()),

@@ -8,6 +8,7 @@
 #include "finetune/core/file.h"
 #include "finetune/data/encoded_dataset.h"
 #include "finetune/train/evaluate.h"
+#include "row_lengths.h"
 
 namespace finetune {
 namespace {
@@ -53,9 +54,10 @@ class ChunkRunner {
 
  private:
   void run_chunk(const std::vector<Row>& rows, const std::filesystem::path& file) {
+    const TextDataset texts = text_dataset(rows, file, meter_ != nullptr);
     const EncodedDataset encoded =
-        encode_dataset(text_dataset(rows, file, meter_ != nullptr), *trained_.tokenizer, options_,
-                       trained_.task->labels(), at::get_num_threads());
+        encode_dataset(texts, *trained_.tokenizer, options_, trained_.task->labels(), at::get_num_threads());
+    refuse_long_rows(texts, encoded, trained_.model->config().max_positions);
     const DeviceDataset dataset = to_device(encoded, device_);
     const auto weights = trained_.task->label_weights(dataset.host_labels);
     for_each_batch(*trained_.model, dataset,

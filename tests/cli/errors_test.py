@@ -112,7 +112,7 @@ def refuse_training(tmp_path, folder, code, says, file="train.csv", **changes):
 
 
 def test_missing_file(tmp_path, folder):
-    refuse_training(tmp_path, folder, 3, ["nowhere.csv", "data.train"], file="nowhere.csv")
+    refuse_training(tmp_path, folder, 3, ["nowhere.csv", "no such file", "check the path"], file="nowhere.csv")
 
 
 def test_wrong_column(tmp_path, folder):
@@ -137,7 +137,7 @@ def test_a_row_too_short(tmp_path, folder):
 
 def test_not_utf8(tmp_path, folder):
     (tmp_path / "latin.csv").write_bytes("text,label\ncat,a\ncaf\u00e9,b\n".encode("latin-1"))
-    refuse_training(tmp_path, folder, 3, ["latin.csv:3", "byte 21", "0xE9", "data.encoding", "latin-1"],
+    refuse_training(tmp_path, folder, 3, ["latin.csv:3", "byte offset 20", "0xe9", "data.encoding", "latin-1"],
                     file=tmp_path / "latin.csv")
     for encoding, words in (("latin-1", None), ("utf-8-replace", "1 rows held bytes that are not UTF-8")):
         config = config_for(tmp_path, folder, tmp_path / "latin.csv", data={"encoding": encoding},
