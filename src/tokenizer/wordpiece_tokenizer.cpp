@@ -147,91 +147,115 @@ bool WordPieceTokenizer::append_text(std::string_view text, Row& row) const {
   return true;
 }
 
-bool WordPieceTokenizer::append_isolated(std::string_view word, Row& row) const {
-  if (row.full()) return false;
-  model_.append(word, 1, row.ids);
-  return true;
+/// The word that is being read, and where its ids go.
+class WordPieceTokenizer::WordReader {
+ public:
+  WordReader(const WordPieceModel& model, Row& row) : model_(model), row_(row) { row_.word.clear(); }
+
+  void extend(std::string_view bytes, int64_t num_characters) {
+    if (num_characters_ <= model_.max_characters()) row_.word.append(bytes);
+    num_characters_ += num_characters;
+  }
+
+  /// Ends the word, if one was begun. Like `isolate`, false where the row is full.
+  bool end() {
+    if (num_characters_ == 0) return true;
+    if (row_.full()) return false;
+    model_.append(row_.word, num_characters_, row_.ids);
+    row_.word.clear();
+    num_characters_ = 0;
+    return true;
+  }
+
+  /// Ends the word, and adds one of a single character.
+  bool isolate(std::string_view character) {
+    if (!end() || row_.full()) return false;
+    model_.append(character, 1, row_.ids);
+    return true;
+  }
+
+  /// The same for a character whose id is known.
+  bool isolate(int32_t id) {
+    if (!end() || row_.full()) return false;
+    row_.ids.push_back(id);
+    return true;
+  }
+
+ private:
+  const WordPieceModel& model_;
+  Row& row_;
+  int64_t num_characters_ = 0;
+};
+
+inline bool WordPieceTokenizer::append_ascii(uint8_t byte, WordReader& word) const {
+  const CharacterMap::Ascii ascii = characters_.ascii(byte);
+  switch (ascii.action) {
+    case CharacterAction::kKeep:
+    case CharacterAction::kReplace:
+      word.extend({&ascii.replacement, 1}, 1);
+      return true;
+    case CharacterAction::kBreak:
+      return word.end();
+    case CharacterAction::kIsolate:
+      return word.isolate(ascii_ids_[byte]);
+    default:
+      return true;
+  }
+}
+
+/// For every action but kInContext.
+bool WordPieceTokenizer::append_character(uint32_t code_point, std::string_view bytes, CharacterAction action,
+                                          WordReader& word) const {
+  switch (action) {
+    case CharacterAction::kKeep:
+      word.extend(bytes, 1);
+      return true;
+    case CharacterAction::kReplace: {
+      const CharacterMap::Replacement replacement = characters_.replacement(code_point);
+      word.extend(replacement.bytes, replacement.num_characters);
+      return true;
+    }
+    case CharacterAction::kHangul: {
+      char jamo[9];
+      const size_t size = encode_jamo(code_point, jamo);
+      word.extend({jamo, size}, static_cast<int64_t>(size / 3));
+      return true;
+    }
+    case CharacterAction::kBreak:
+      return word.end();
+    case CharacterAction::kIsolate:
+      return word.isolate(bytes);
+    case CharacterAction::kReplaceAndIsolate:
+      return word.isolate(characters_.replacement(code_point).bytes);
+    default:
+      return true;
+  }
 }
 
 /// Normalises, splits and looks up in one pass, without intermediate text. False once the limit left
 /// something unread.
 bool WordPieceTokenizer::append_segment(std::string_view segment, Row& row) const {
   if (!normalized_matcher_.empty()) return append_segment_in_full(segment, row);
-  const size_t rollback_size = row.ids.size();
-  const int64_t max_characters = model_.max_characters();
-  int64_t num_characters = 0;
-  row.word.clear();
-  const auto end_word = [&] {
-    if (num_characters == 0) return true;
-    if (row.full()) return false;
-    model_.append(row.word, num_characters, row.ids);
-    row.word.clear();
-    num_characters = 0;
-    return true;
-  };
-  const auto extend_word = [&](std::string_view bytes, int64_t count) {
-    if (num_characters <= max_characters) row.word.append(bytes);
-    num_characters += count;
-  };
-
+  const size_t begin = row.ids.size();
+  WordReader word(model_, row);
   for (size_t position = 0; position < segment.size();) {
     const auto byte = static_cast<uint8_t>(segment[position]);
     if (byte < 0x80) {
       ++position;
-      const CharacterMap::Ascii ascii = characters_.ascii(byte);
-      switch (ascii.action) {
-        case CharacterAction::kKeep:
-        case CharacterAction::kReplace:
-          extend_word({&ascii.replacement, 1}, 1);
-          break;
-        case CharacterAction::kBreak:
-          if (!end_word()) return false;
-          break;
-        case CharacterAction::kIsolate:
-          if (!end_word() || row.full()) return false;
-          row.ids.push_back(ascii_ids_[byte]);
-          break;
-        default:
-          break;
-      }
+      if (!append_ascii(byte, word)) return false;
       continue;
     }
     const DecodedCodePoint decoded = decode_utf8(segment, position);
-    const uint32_t c = decoded.code_point;
-    const std::string_view bytes = segment.substr(position, decoded.length);
-    position += decoded.length;
-    switch (characters_.action(c)) {
-      case CharacterAction::kKeep:
-        extend_word(bytes, 1);
-        break;
-      case CharacterAction::kReplace: {
-        const CharacterMap::Replacement replacement = characters_.replacement(c);
-        extend_word(replacement.bytes, replacement.num_characters);
-        break;
-      }
-      case CharacterAction::kHangul: {
-        char jamo[12];
-        const size_t size = encode_jamo(c, jamo);
-        extend_word({jamo, size}, static_cast<int64_t>(size / 3));
-        break;
-      }
-      case CharacterAction::kDrop:
-        break;
-      case CharacterAction::kBreak:
-        if (!end_word()) return false;
-        break;
-      case CharacterAction::kIsolate:
-        if (!end_word() || !append_isolated(bytes, row)) return false;
-        break;
-      case CharacterAction::kReplaceAndIsolate:
-        if (!end_word() || !append_isolated(characters_.replacement(c).bytes, row)) return false;
-        break;
-      case CharacterAction::kInContext:
-        row.ids.resize(rollback_size);
-        return append_segment_in_full(segment, row);
+    const CharacterAction action = characters_.action(decoded.code_point);
+    if (action == CharacterAction::kInContext) {
+      row.ids.resize(begin);
+      return append_segment_in_full(segment, row);
     }
+    const std::string_view bytes = segment.substr(position, decoded.length);
+    if (!append_character(decoded.code_point, bytes, action, word)) return false;
+    position += decoded.length;
   }
-  return end_word();
+  return word.end();
 }
 
 /// The same as `append_segment`, step by step.

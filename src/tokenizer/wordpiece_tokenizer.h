@@ -60,12 +60,15 @@ class WordPieceTokenizer : public Tokenizer {
 
  private:
   struct Row;
+  class WordReader;
   struct ReadText;
 
   bool append_text(std::string_view text, Row& row) const;
   bool append_segment(std::string_view segment, Row& row) const;
   bool append_segment_in_full(std::string_view segment, Row& row) const;
-  bool append_isolated(std::string_view word, Row& row) const;
+  bool append_ascii(uint8_t byte, WordReader& word) const;
+  bool append_character(uint32_t code_point, std::string_view bytes, CharacterAction action,
+                        WordReader& word) const;
   RowShape append_left(std::string_view text, std::optional<std::string_view> pair,
                        const EncodeOptions& options, std::vector<int32_t>& ids) const;
   ReadText read(std::string_view text, int64_t limit) const;
