@@ -117,9 +117,11 @@ Json Text::write(const std::string& value) const { return escape_variables(value
 
 Refusal DeviceName::read(const Json& value, const std::filesystem::path&, std::string& out) const {
   const std::string name = value.is_string() ? value.get<std::string>() : "";
-  const bool numbered =
-      name.starts_with("cuda:") && name.size() <= 8 && is_digits(std::string_view(name).substr(5));
-  if (name != "auto" && name != "cpu" && name != "cuda" && !numbered) {
+  const std::string_view type = std::string_view(name).substr(0, name.find(':'));
+  const std::string_view number = std::string_view(name).substr(type.size());  // with its colon
+  const bool numbered = (type == "cuda" || type == "sim") &&
+                        (number.empty() || (number.size() <= 4 && is_digits(number.substr(1))));
+  if (name != "auto" && name != "cpu" && !numbered) {
     return refuse(value, "auto, cpu, cuda, or one GPU as in cuda:1");
   }
   out = name;

@@ -143,11 +143,12 @@ struct Text {
   Json schema() const { return {{"type", "string"}, {"minLength", 1}}; }
 };
 
-/// `auto`, `cpu`, `cuda` or `cuda:N`.
+/// `auto`, `cpu`, `cuda` or `cuda:N`; also `sim` and `sim:N`, the simulated accelerator that tests load as a
+/// plugin.
 struct DeviceName {
   Refusal read(const Json& value, const std::filesystem::path& base, std::string& out) const;
   Json write(const std::string& value) const { return value; }
-  Json schema() const { return {{"type", "string"}, {"pattern", "^(auto|cpu|cuda(:[0-9]{1,3})?)$"}}; }
+  Json schema() const { return {{"type", "string"}, {"pattern", "^(auto|cpu|(cuda|sim)(:[0-9]{1,3})?)$"}}; }
 };
 
 /// A path, made absolute.

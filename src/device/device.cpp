@@ -51,6 +51,15 @@ const CpuServices& cpu_services() {
   return services;
 }
 
+/// Nothing where LibTorch knows no such device.
+std::optional<c10::Device> parse_device(const std::string& request) {
+  try {
+    return c10::Device(request);
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+}
+
 OpenDevice open_cpu(std::string reason) {
   return {c10::Device(c10::kCPU), &cpu_services(), std::move(reason)};
 }
@@ -73,15 +82,11 @@ OpenDevice open_device(const std::string& request, int64_t threads) {
     if (cuda == nullptr) return open_cpu("no usable GPU: " + why_not);
     return {c10::Device(c10::kCUDA, 0), cuda->services, "a usable GPU was found"};
   }
-  std::optional<c10::Device> device;
-  try {
-    device.emplace(request);
-  } catch (const c10::Error&) {
-    throw ConfigError("device: found '" + request + "', expected auto, cpu, cuda or cuda:N");
-  }
+  // First the plugin: it may bring the name of its device.
   std::string why_not;
-  const DevicePlugin* plugin =
-      load_device_plugin(c10::DeviceTypeName(device->type(), /*lower_case=*/true), &why_not);
+  const DevicePlugin* plugin = load_device_plugin(request.substr(0, request.find(':')), &why_not);
+  const std::optional<c10::Device> device = parse_device(request);
+  if (!device) throw ConfigError("device: found '" + request + "', expected auto, cpu, cuda or cuda:N");
   if (plugin == nullptr) {
     throw DeviceError("device '" + request + "' cannot be used: " + why_not +
                       "; choose device cpu, or mend the cause");

@@ -98,6 +98,7 @@ void Trainer::train() {
 }
 
 void Trainer::step() {
+  const NoHostReads no_host_reads(*parts_.device.services);
   const double began = monotonic_seconds();
   const StepBatch batch = parts_.batcher.at(state_.step);
   interval_data_seconds_ += monotonic_seconds() - began;

@@ -17,7 +17,7 @@ MINIMAL = {"model": {"path": "./encoder"}, "data": {"train": "train.csv"}}
 # Every key is given each of these; the schema and the program must agree on which it takes.
 VALUES = [
     None, True, False, -1, 0, 1, 2, 3, 0.5, 1.0, 1.5, 32.0, -0.25, 1e18, 1e30, 1024, 1025, 2**53 + 1, 2**63, 2**64,
-    "", "x", "auto", "never", "1 epoch", "0.5 epochs", "200 steps", "0.5 steps", "cuda:1", "cuda:", ";", ";;",
+    "", "x", "auto", "never", "1 epoch", "0.5 epochs", "200 steps", "0.5 steps", "cuda:1", "cuda:", "sim:1", "sim:x", ";", ";;",
     [], ["a"], ["a", "b"], ["a", "a"], ["a", 1], [""], [0.9, 0.999], [0.9, 1], [0.9], {}, {"x": 1},
 ]
 

@@ -26,6 +26,23 @@ class DeviceServices {
   virtual void synchronize(c10::Device device) const = 0;
   /// One line: "NVIDIA H200, 139 GiB", "AMD EPYC, 2 threads, AVX2".
   virtual std::string describe(c10::Device device) const = 0;
+  /// From `true` to `false` nothing may read a value back from any device of this type. One that watches over
+  /// it throws at such a read and names the operator; by default nothing is watched.
+  virtual void forbid_host_reads(bool /*forbidden*/) const {}
+};
+
+/// Forbids host reads for as long as it lives: around everything between two log points.
+class NoHostReads {
+ public:
+  explicit NoHostReads(const DeviceServices& services) : services_(services) {
+    services_.forbid_host_reads(true);
+  }
+  ~NoHostReads() { services_.forbid_host_reads(false); }
+  NoHostReads(const NoHostReads&) = delete;
+  NoHostReads& operator=(const NoHostReads&) = delete;
+
+ private:
+  const DeviceServices& services_;
 };
 
 /// A device in use, and why it is this one.

@@ -19,7 +19,7 @@ class ConfigGenerator {
     RunConfig c;
     c.output_dir = path();
     c.seed = random_();
-    c.device = pick<std::string>({"auto", "cpu", "cuda", "cuda:0", "cuda:17"});
+    c.device = pick<std::string>({"auto", "cpu", "cuda", "cuda:0", "cuda:17", "sim:1"});
     c.deterministic = coin();
     c.threads = integer(0, 1024);
     c.task.labels =
