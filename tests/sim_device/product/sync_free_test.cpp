@@ -1,0 +1,92 @@
+/// The product's own training on sim:0: the CPU's numbers, and nothing between two log points that waits for
+/// the device.
+///
+/// The strict mode is the product's: `Trainer::step` forbids host reads through the plugin's services, so one
+/// would throw.
+
+#include "../device/support.h"
+#include "tiny_run.h"
+
+namespace finetune::sim {
+namespace {
+
+struct Variant {
+  const char* name;
+  Json changes;  ///< merged into the tiny config
+};
+
+void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
+
+std::vector<Variant> variants() {
+  return {{"micro_batches_and_clipping", Json::object()},
+          {"whole_batches_without_clipping",
+           {{"train", {{"micro_batch_size", 8}}}, {"optimizer", {{"max_grad_norm", 0}}}}},
+          {"adam", {{"optimizer", {{"type", "adam"}}}}},
+          {"sgd", {{"optimizer", {{"type", "sgd"}, {"learning_rate", 0.05}}}}},
+          {"label_smoothing", {{"task", {{"label_smoothing", 0.1}}}}}};
+}
+
+/// A run and what the device counted.
+struct Watched {
+  TemporaryFolder folder;
+  Json summary;
+  Counters counters;
+  std::vector<Json> log;  ///< its train events
+};
+
+std::unique_ptr<Watched> run_on(const std::string& device, const Json& changes) {
+  auto watched = std::make_unique<Watched>();
+  Json config = tiny_config(watched->folder.path(), device);
+  config.merge_patch(changes);
+  reset_counters();
+  RunOptions options;
+  options.quiet = true;
+  watched->summary = run(parse_run_config(config, watched->folder.path()), options);
+  watched->counters = counters();
+  watched->log = events_of(watched->folder.path() / "run", "train");
+  return watched;
+}
+
+class SyncFree : public SimTest, public ::testing::WithParamInterface<Variant> {};
+
+TEST_P(SyncFree, FiftyStepsEqualTheCpusBitByBit) {
+  const auto cpu = run_on("cpu", GetParam().changes), sim = run_on("sim:0", GetParam().changes);
+  ASSERT_EQ(sim->log.size(), 50u);
+  for (const char* key : {"loss", "grad_norm", "learning_rate"}) {
+    EXPECT_EQ(values_of(sim->log, key), values_of(cpu->log, key)) << key;
+  }
+  EXPECT_EQ(sim->summary.at("weights_sha256"), cpu->summary.at("weights_sha256"));
+  EXPECT_EQ(sim->summary.at("metrics"), cpu->summary.at("metrics"));
+  EXPECT_EQ(sim->summary.at("device"), "sim:0");
+  EXPECT_EQ(sim->counters.strict_sections, 50);
+  EXPECT_EQ(sim->counters.foreign_operands, 0);
+  EXPECT_EQ(sim->counters.cpu_scalars, 0);
+  EXPECT_EQ(sim->counters.copied_results, 0);
+  EXPECT_EQ(reports(), "");
+  EXPECT_EQ(cpu->counters.kernels, 0) << "the CPU's run must not touch the device";
+}
+
+std::string variant_name(const ::testing::TestParamInfo<Variant>& variant) { return variant.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(All, SyncFree, ::testing::ValuesIn(variants()), variant_name);
+
+/// Host reads of a run that neither evaluates nor saves before its end.
+int64_t reads_of_training(int log_every, int max_steps) {
+  const Json changes{{"train", {{"log_every", log_every}, {"max_steps", max_steps}, {"eval_every", 0}}},
+                     {"data", {{"validation", nullptr}}},
+                     {"checkpoint", {{"save_every", 0}}}};
+  return run_on("sim:0", changes)->counters.host_reads;
+}
+
+using SyncFreeRun = SimTest;
+
+/// An epoch has nine steps: its end is a log point of its own.
+TEST_F(SyncFreeRun, ReadsOnceALogPoint) {
+  const int64_t ends_only = reads_of_training(1000, 9);
+  EXPECT_EQ(reads_of_training(1000, 18), ends_only + 1);
+  EXPECT_EQ(reads_of_training(6, 18), ends_only + 3);  // at 6, 9, 12, 18
+  EXPECT_EQ(reads_of_training(1, 18), ends_only + 17);
+}
+
+}  // namespace
+}  // namespace finetune::sim
