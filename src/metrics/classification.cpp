@@ -1,6 +1,7 @@
 #include "finetune/metrics/classification.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 

@@ -1,6 +1,7 @@
 #include "finetune/metrics/train_meter.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace finetune {
 

@@ -1,6 +1,7 @@
 #include "finetune/optim/optimizer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "finetune/kernels/ops.h"
 

@@ -1,6 +1,7 @@
 #include "finetune/train/evaluate.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <numeric>
 

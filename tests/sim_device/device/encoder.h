@@ -5,6 +5,7 @@
 /// value on the host.
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/api/include/torch/nn/module.h>
 
 #include <cmath>

@@ -2,6 +2,7 @@
 /// they are known to cost.
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cctype>
 #include <cstring>

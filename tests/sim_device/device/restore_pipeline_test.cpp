@@ -1,6 +1,7 @@
 /// State restored straight onto the device from a mapped file, and a model split over two devices.
 
 #include <ATen/DeviceAccelerator.h>
+#include <ATen/core/grad_mode.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -90,7 +90,10 @@ TEST_P(CsvRoundTrip, ATableOfManyBlocksReadsBackEqual) {
               random_field(random)};
     content += csv_record(fields, GetParam());
   }
-  table.push_back({std::string(900'000, 'y') + "\n\"" + std::string(300'000, 'z'), "", "end"});
+  std::string field(900'000, 'y');
+  field += "\n\"";
+  field.append(300'000, 'z');
+  table.push_back({field, "", "end"});
   content += csv_record(table.back(), GetParam());
   ASSERT_GT(content.size(), 2'000'000u);
   ASSERT_EQ(parse(folder.write("table.csv", content), GetParam()), table);
