@@ -171,9 +171,16 @@ constexpr auto kTrainKeys = [](auto& s) {
         "Rows of an update, over all devices and micro-batches.");
   s.key("micro_batch_size", &T::micro_batch_size, RowsOrAuto{},
         "The most rows of one forward pass on one device. auto: what suits the device.");
-  s.key("precision", &T::precision,
-        Choice<Precision>{{{Precision::kAuto, "auto"}, {Precision::kFp32, "fp32"}}},
-        "Number format of the arithmetic.");
+  s.key(
+      "precision", &T::precision,
+      Choice<Precision>{{{Precision::kAuto, "auto"},
+                         {Precision::kFp32, "fp32"},
+                         {Precision::kTf32, "tf32"},
+                         {Precision::kBf16, "bf16"},
+                         {Precision::kFp16, "fp16"}}},
+      "Number format of matrix products and of what flows between them; weights, sums and the loss are fp32 "
+      "in each. auto: bf16 on a GPU that has it, else fp32. tf32: an NVIDIA GPU's products of fp32. fp16: "
+      "with a scaled loss.");
   s.key("drop_last", &T::drop_last, Boolean{},
         "Leave out the last update of an epoch where it would be smaller.");
   s.key("eval_every", &T::eval_every, IntervalLength{}, "How often the validation data is measured.");

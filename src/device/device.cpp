@@ -37,6 +37,13 @@ class CpuServices final : public DeviceServices {
     return {.allocated = resident, .reserved = resident, .peak = status_bytes("VmHWM")};
   }
   void synchronize(c10::Device) const override {}
+  bool has_fast_bf16(c10::Device) const override {
+    std::istringstream flags(field_of_file("/proc/cpuinfo", "flags"));
+    for (std::string flag; flags >> flag;) {
+      if (flag == "avx512_bf16" || flag == "amx_bf16") return true;
+    }
+    return false;
+  }
   std::string describe(c10::Device) const override {
     std::ostringstream text;
     const std::string name = field_of_file("/proc/cpuinfo", "model name");

@@ -52,7 +52,8 @@ TORCH_LIBRARY(finetune, m) {
       "Tensor? token_keys, Tensor(a!)? qkv_bias_grad) -> Tensor");
   m.def(
       "adam_step(Tensor(a!)[] params, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, "
-      "Tensor(e!) steps, float[] weight_decays, Tensor learning_rate, Tensor grad_scale, Tensor skip, float "
+      "Tensor(f!)[] copies, Tensor(e!) steps, float[] weight_decays, Tensor learning_rate, Tensor "
+      "grad_scale, Tensor skip, float "
       "beta1, "
       "float beta2, float eps, bool decoupled) -> ()");
 }
@@ -164,10 +165,11 @@ at::Tensor packed_attention_backward(const at::Tensor& grad, const at::Tensor& o
 }
 
 void adam_step(at::TensorList params, at::TensorList grads, at::TensorList exp_avgs,
-               at::TensorList exp_avg_sqs, const at::Tensor& steps, at::ArrayRef<double> weight_decays,
-               const at::Tensor& learning_rate, const at::Tensor& grad_scale, const at::Tensor& skip,
-               double beta1, double beta2, double eps, bool decoupled) {
-  FINETUNE_CALL(adam_step, params, grads, exp_avgs, exp_avg_sqs, steps, weight_decays, learning_rate,
+               at::TensorList exp_avg_sqs, at::TensorList copies, const at::Tensor& steps,
+               at::ArrayRef<double> weight_decays, const at::Tensor& learning_rate,
+               const at::Tensor& grad_scale, const at::Tensor& skip, double beta1, double beta2, double eps,
+               bool decoupled) {
+  FINETUNE_CALL(adam_step, params, grads, exp_avgs, exp_avg_sqs, copies, steps, weight_decays, learning_rate,
                 grad_scale, skip, beta1, beta2, eps, decoupled);
 }
 

@@ -23,11 +23,12 @@ void TrainMeter::add_weight(double label_weight) {
 }
 
 void TrainMeter::add_update(const at::Tensor& grad_norm, const at::Tensor& nonfinite,
-                            const at::Tensor& learning_rate) {
+                            const at::Tensor& learning_rate, const at::Tensor& loss_scale) {
   const at::NoGradGuard no_grad;
   slot(kGradNorm).copy_(grad_norm);
   slot(kLearningRate).copy_(learning_rate);
   slot(kNonfinite).add_(nonfinite);
+  if (loss_scale.defined()) slot(kLossScale).copy_(loss_scale);
 }
 
 TrainMeter::Values TrainMeter::read() const {
@@ -38,7 +39,8 @@ TrainMeter::Values TrainMeter::read() const {
           .epoch_loss = mean(sum[kEpochLoss], sum[kEpochWeight]),
           .grad_norm = sum[kGradNorm],
           .learning_rate = sum[kLearningRate],
-          .nonfinite = static_cast<int64_t>(sum[kNonfinite])};
+          .nonfinite = static_cast<int64_t>(sum[kNonfinite]),
+          .loss_scale = sum[kLossScale]};
 }
 
 void TrainMeter::begin_interval() {

@@ -18,15 +18,15 @@ class BertLayer {
     const std::string p = "bert.encoder.layer." + std::to_string(index) + ".";
     const std::string self = p + "attention.self.";
     qkv_weight_ =
-        store.add_stacked({self + "query.weight", self + "key.weight", self + "value.weight"}, {h, h});
+        store.add_stacked_weight({self + "query.weight", self + "key.weight", self + "value.weight"}, {h, h});
     qkv_bias_ = store.add_stacked({self + "query.bias", self + "key.bias", self + "value.bias"}, {h});
-    attention_weight_ = store.add(p + "attention.output.dense.weight", {h, h});
+    attention_weight_ = store.add_weight(p + "attention.output.dense.weight", {h, h});
     attention_bias_ = store.add(p + "attention.output.dense.bias", {h});
     attention_norm_weight_ = store.add(p + "attention.output.LayerNorm.weight", {h});
     attention_norm_bias_ = store.add(p + "attention.output.LayerNorm.bias", {h});
-    intermediate_weight_ = store.add(p + "intermediate.dense.weight", {i, h});
+    intermediate_weight_ = store.add_weight(p + "intermediate.dense.weight", {i, h});
     intermediate_bias_ = store.add(p + "intermediate.dense.bias", {i});
-    output_weight_ = store.add(p + "output.dense.weight", {h, i});
+    output_weight_ = store.add_weight(p + "output.dense.weight", {h, i});
     output_bias_ = store.add(p + "output.dense.bias", {h});
     output_norm_weight_ = store.add(p + "output.LayerNorm.weight", {h});
     output_norm_bias_ = store.add(p + "output.LayerNorm.bias", {h});
@@ -55,15 +55,14 @@ class BertLayer {
  private:
   const EncoderConfig& config_;
   int64_t first_site_;
-  at::Tensor qkv_weight_, qkv_bias_;
-  at::Tensor attention_weight_, attention_bias_, attention_norm_weight_, attention_norm_bias_;
-  at::Tensor intermediate_weight_, intermediate_bias_;
-  at::Tensor output_weight_, output_bias_, output_norm_weight_, output_norm_bias_;
+  kernels::Weight qkv_weight_, attention_weight_, intermediate_weight_, output_weight_;
+  at::Tensor qkv_bias_, attention_bias_, attention_norm_weight_, attention_norm_bias_;
+  at::Tensor intermediate_bias_, output_bias_, output_norm_weight_, output_norm_bias_;
 };
 
 class Bert final : public Encoder {
  public:
-  Bert(const EncoderConfig& config, ParameterStore& store) : config_(config) {
+  Bert(const EncoderConfig& config, ParameterStore& store) : config_(config), precision_(store.precision()) {
     const int64_t h = config.hidden_size;
     const std::string p = "bert.embeddings.";
     word_ = store.add(p + "word_embeddings.weight", {config.vocab_size, h});
@@ -81,14 +80,14 @@ class Bert final : public Encoder {
     const auto embedded = kernels::embedding_sum(batch.input_ids, batch.position_ids, batch.token_type_ids,
                                                  word_, position_, type_);  // [N, H]
     auto x = kernels::layer_norm(embedded, norm_weight_, norm_bias_, config_.layer_norm_eps);
-    x = kernels::dropout(x, mode.dropout(config_.dropout, 0, batch.token_keys));
+    x = kernels::dropout(x, mode.dropout(config_.dropout, 0, batch.token_keys)).to(precision_);
     for (const BertLayer& layer : layers_) x = layer.forward(x, batch, mode);
     return x;
   }
 
   at::Tensor pool(const at::Tensor& hidden_states, const Batch& batch) const override {
     const auto first_tokens = batch.cu_seqlens.narrow(0, 0, batch.num_rows);
-    const auto first = hidden_states.index_select(0, first_tokens);  // [B, H]
+    const auto first = hidden_states.index_select(0, first_tokens).to(at::kFloat);  // [B, H]
     return kernels::bias_activation(kernels::linear(first, pooler_weight_), pooler_bias_,
                                     kernels::Activation::kTanh);
   }
@@ -97,6 +96,7 @@ class Bert final : public Encoder {
 
  private:
   EncoderConfig config_;
+  at::ScalarType precision_;
   at::Tensor word_, position_, type_, norm_weight_, norm_bias_;
   std::vector<BertLayer> layers_;
   at::Tensor pooler_weight_, pooler_bias_;

@@ -10,8 +10,9 @@ constexpr int64_t kClassifierSite = 60000;
 
 }  // namespace
 
-SequenceClassifier::SequenceClassifier(const EncoderConfig& config, int64_t num_labels, c10::Device device)
-    : config_(config), store_(device), encoder_(make_encoder(config_, store_)) {
+SequenceClassifier::SequenceClassifier(const EncoderConfig& config, int64_t num_labels, c10::Device device,
+                                       at::ScalarType precision)
+    : config_(config), store_(device, precision), encoder_(make_encoder(config_, store_)) {
   weight_ = store_.add("classifier.weight", {num_labels, config.hidden_size});
   bias_ = store_.add("classifier.bias", {num_labels});
 }

@@ -27,20 +27,43 @@ at::Tensor ParameterStore::make_leaf(at::IntArrayRef sizes) const {
 }
 
 at::Tensor ParameterStore::add(const std::string& name, at::IntArrayRef sizes) {
-  return add_stacked({name}, sizes);
+  return add({name}, sizes, /*with_copy=*/false).master;
 }
 
 at::Tensor ParameterStore::add_stacked(const std::vector<std::string>& names, at::IntArrayRef sizes_of_one) {
+  return add(names, sizes_of_one, /*with_copy=*/false).master;
+}
+
+kernels::Weight ParameterStore::add_weight(const std::string& name, at::IntArrayRef sizes) {
+  return add({name}, sizes, precision_ != at::kFloat);
+}
+
+kernels::Weight ParameterStore::add_stacked_weight(const std::vector<std::string>& names,
+                                                   at::IntArrayRef sizes_of_one) {
+  return add(names, sizes_of_one, precision_ != at::kFloat);
+}
+
+kernels::Weight ParameterStore::add(const std::vector<std::string>& names, at::IntArrayRef sizes_of_one,
+                                    bool with_copy) {
   std::vector<int64_t> sizes = sizes_of_one.vec();
   const int64_t rows = sizes[0];
   sizes[0] *= static_cast<int64_t>(names.size());
-  const at::Tensor leaf = make_leaf(sizes);
+  kernels::Weight weight(make_leaf(sizes));
+  if (with_copy) weight.copy = at::empty(sizes, at::TensorOptions(precision_).device(device_));
   for (size_t i = 0; i < names.size(); ++i) {
     const int64_t begin = static_cast<int64_t>(i) * rows;
-    parameters_.push_back(
-        {names[i], leaf.detach().narrow(0, begin, rows), leaf.grad().narrow(0, begin, rows)});
+    parameters_.push_back({.name = names[i],
+                           .value = weight.master.detach().narrow(0, begin, rows),
+                           .grad = weight.master.grad().narrow(0, begin, rows),
+                           .copy = with_copy ? weight.copy.narrow(0, begin, rows) : at::Tensor()});
   }
-  return leaf;
+  return weight;
+}
+
+void refresh_copies(const std::vector<Parameter>& parameters) {
+  for (const Parameter& parameter : parameters) {
+    if (parameter.copy.defined()) parameter.copy.copy_(parameter.value);
+  }
 }
 
 void initialize(Parameter& parameter, double std, uint64_t seed, int64_t padding_row) {

@@ -38,10 +38,11 @@ void say_differences(const Json& saved, const Json& now) {
 }  // namespace
 
 RunIdentity identify(const RunConfig& config, const Inputs& inputs, int64_t num_steps,
-                     const Json& environment) {
+                     const std::string& precision, const Json& environment) {
   return {.num_steps = num_steps,
           .batch_size = config.train.batch_size,
           .task = task_name(config.task.type),
+          .precision = precision,
           .data = inputs.fingerprint,
           .labels = inputs.task->labels().names(),
           .environment = environment,
@@ -49,10 +50,19 @@ RunIdentity identify(const RunConfig& config, const Inputs& inputs, int64_t num_
 }
 
 Json to_json(const RunIdentity& identity) {
-  return Json{{"num_steps", identity.num_steps}, {"batch_size", identity.batch_size},
-              {"task", identity.task},           {"data", identity.data},
-              {"labels", identity.labels},       {"environment", identity.environment},
+  return Json{{"num_steps", identity.num_steps},
+              {"batch_size", identity.batch_size},
+              {"task", identity.task},
+              {"precision", identity.precision},
+              {"data", identity.data},
+              {"labels", identity.labels},
+              {"environment", identity.environment},
               {"config", identity.config}};
+}
+
+std::optional<std::string> saved_precision(const std::optional<VerifiedCheckpoint>& checkpoint) {
+  if (!checkpoint) return std::nullopt;
+  return checkpoint->state.at("precision").get<std::string>();
 }
 
 void check_resume(const Json& saved, const RunIdentity& now, const RunOptions& options) {
@@ -71,6 +81,11 @@ void check_resume(const Json& saved, const RunIdentity& now, const RunOptions& o
     spdlog::warn(
         "resume: {} was {}, is {}: the last bits of the weights will differ from an undisturbed run's", key,
         saved.at("environment").value(key, Json()).dump(), now.environment.value(key, Json()).dump());
+  }
+  if (saved.at("precision") != now.precision) {
+    spdlog::warn(
+        "resume: the precision was {}, is {}: from here on this is another run than an undisturbed one",
+        saved.at("precision").get<std::string>(), now.precision);
   }
   if (saved.at("num_steps") != now.num_steps) {
     spdlog::info("resume: the run was laid out for {} steps, now for {}; the schedule follows the new total",

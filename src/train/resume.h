@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "finetune/checkpoint/store.h"
@@ -14,6 +15,7 @@ struct RunIdentity {
   int64_t num_steps = 0;
   int64_t batch_size = 0;
   std::string task;
+  std::string precision;
   std::string data;  ///< fingerprint of the encoded training rows
   Json labels;
   Json environment;  ///< threads, instruction set, device: a change is said, since it changes the last bits
@@ -21,7 +23,9 @@ struct RunIdentity {
 };
 
 RunIdentity identify(const RunConfig& config, const Inputs& inputs, int64_t num_steps,
-                     const Json& environment);
+                     const std::string& precision, const Json& environment);
+/// The precision a checkpoint's state was made with.
+std::optional<std::string> saved_precision(const std::optional<VerifiedCheckpoint>& checkpoint);
 Json to_json(const RunIdentity& identity);
 
 /// Compares. Throws `ConfigError` for a changed batch size, task or data that `options` does not allow; logs

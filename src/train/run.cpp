@@ -50,11 +50,13 @@ int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch) {
 void load_initial_weights(const RunConfig& config, SequenceClassifier& model) {
   model.initialize_parameters(config.seed);
   if (config.model.init == WeightInit::kRandom) {
+    refresh_copies(model.parameters());
     spdlog::info("model.init is random: no weights are loaded");
     return;
   }
   const LoadReport report =
       load_pretrained(config.model.path, named_tensors(model.parameters()), model.base_prefix());
+  refresh_copies(model.parameters());
   if (!report.missing.empty()) {
     spdlog::info("not in the weights, so newly initialised: {}", join_some(report.missing));
   }
@@ -64,7 +66,7 @@ void load_initial_weights(const RunConfig& config, SequenceClassifier& model) {
 }
 
 void say_header(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model,
-                const Json& environment, int64_t num_steps) {
+                const ResolvedPrecision& precision, const Json& environment, int64_t num_steps) {
   int64_t num_parameters = 0;
   for (const Parameter& parameter : model.parameters()) num_parameters += parameter.value.numel();
   spdlog::info("device: {} ({})", environment.at("device_name").get<std::string>(),
@@ -75,7 +77,8 @@ void say_header(const RunConfig& config, const Inputs& inputs, const SequenceCla
     spdlog::info("{}: {} rows, {} tokens", split, with_thousands(counts.at("rows").get<int64_t>()),
                  with_thousands(counts.at("tokens").get<int64_t>()));
   }
-  spdlog::info("training: {} steps of {} rows", with_thousands(num_steps), config.train.batch_size);
+  spdlog::info("training: {} steps of {} rows in {}", with_thousands(num_steps), config.train.batch_size,
+               precision.name);
 }
 
 /// Puts the weights of the best checkpoint back, where they are not the last ones. Returns the step they are
@@ -89,6 +92,7 @@ int64_t load_best_weights(const RunConfig& config, const TrainState& state, cons
     if (entry == nullptr) throw CheckpointError(file.path().string() + ": has no tensor " + name);
     file.read_into(*entry, tensor);
   }
+  refresh_copies(model.parameters());
   return state.best->step;
 }
 
@@ -110,7 +114,8 @@ Json metrics_of(const SequenceClassifier& model, const Inputs& inputs) {
 }
 
 /// The part of summary.json that a run has whether or not it reached its end.
-Json progress_summary(const Trainer& trainer, const Batcher& batcher, const OpenDevice& device) {
+Json progress_summary(const Trainer& trainer, const Batcher& batcher, const OpenDevice& device,
+                      const ResolvedPrecision& precision) {
   const TrainState& state = trainer.state();
   const double seconds = std::max(state.train_seconds, 1e-9);
   return Json{
@@ -122,7 +127,7 @@ Json progress_summary(const Trainer& trainer, const Batcher& batcher, const Open
       {"tokens_per_second", static_cast<double>(state.tokens_seen) / seconds},
       {"peak_memory_mb", static_cast<double>(device.services->memory(device.device).peak) / (1 << 20)},
       {"device", device.device.str()},
-      {"precision", "fp32"},
+      {"precision", precision.name},
       {"world_size", 1}};
 }
 
@@ -142,10 +147,11 @@ std::optional<Json> finished_summary(const RunFolder& folder, const VerifiedChec
 }
 
 /// After the last step: evaluates the model that is kept, exports it and writes the summary.
-Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& device, Trainer& trainer,
-            const Batcher& batcher, RunFolder& folder, SequenceClassifier& model) {
+Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& device,
+            const ResolvedPrecision& precision, Trainer& trainer, const Batcher& batcher, RunFolder& folder,
+            SequenceClassifier& model) {
   Json summary{{"status", "completed"}};
-  summary.update(progress_summary(trainer, batcher, device));
+  summary.update(progress_summary(trainer, batcher, device, precision));
   summary["weights_sha256"] = tensors_sha256(named_tensors(model.parameters()));
   const int64_t step_of_model = load_best_weights(config, trainer.state(), folder, model);
   summary["metrics"] = metrics_of(model, inputs);
@@ -171,19 +177,24 @@ Json run(const RunConfig& config, const RunOptions& options) {
 
   Batcher batcher = make_batcher(config, inputs);
   const int64_t num_steps = count_steps(config.train, batcher.steps_per_epoch());
+  const ResolvedPrecision precision =
+      resolve_precision(config.train.precision, device, saved_precision(folder.resume_point()));
   const Json environment = describe_environment(device);
-  const RunIdentity identity = identify(config, inputs, num_steps, environment);
+  const RunIdentity identity = identify(config, inputs, num_steps, precision.name, environment);
   if (folder.resume_point()) {
     check_resume(folder.resume_point()->state, identity, options);
     if (auto summary = finished_summary(folder, *folder.resume_point(), num_steps)) return *summary;
   }
 
-  SequenceClassifier model(inputs.encoder, inputs.task->labels().size(), device.device);
+  SequenceClassifier model(inputs.encoder, inputs.task->labels().size(), device.device,
+                           precision.activations);
   Optimizer optimizer(model.parameters(), config.optimizer,
-                      learning_rates(config.schedule, config.optimizer.learning_rate, num_steps));
-  say_header(config, inputs, model, environment, num_steps);
+                      learning_rates(config.schedule, config.optimizer.learning_rate, num_steps),
+                      precision.scales_loss);
+  say_header(config, inputs, model, precision, environment, num_steps);
 
-  Trainer trainer({config, device, inputs, model, optimizer, batcher, folder, identity, options.quiet});
+  Trainer trainer(
+      {config, device, inputs, model, optimizer, batcher, folder, identity, precision, options.quiet});
   if (folder.resume_point()) {
     trainer.restore(*folder.resume_point());
     spdlog::info("resumed from step {} ({})", trainer.state().step,
@@ -197,7 +208,7 @@ Json run(const RunConfig& config, const RunOptions& options) {
 
   const auto write_unfinished = [&](const char* status) {
     Json summary{{"status", status}};
-    summary.update(progress_summary(trainer, batcher, device));
+    summary.update(progress_summary(trainer, batcher, device, precision));
     try {
       write_summary(folder, summary);
     } catch (const std::system_error& error) {
@@ -208,7 +219,7 @@ Json run(const RunConfig& config, const RunOptions& options) {
     // From now on the run can be resumed by itself, whatever becomes of the checkpoint it comes from.
     if (folder.resume_point() && !folder.owns_resume_point()) trainer.save();
     trainer.train();
-    return finish(config, inputs, device, trainer, batcher, folder, model);
+    return finish(config, inputs, device, precision, trainer, batcher, folder, model);
   } catch (const Interrupted&) {
     trainer.save();
     write_unfinished("interrupted");

@@ -23,6 +23,9 @@ int64_t steps_of(const Interval& interval, int64_t steps_per_epoch) {
   return std::max<int64_t>(1, std::llround(steps));
 }
 
+/// No update fits float16 any more: what training libraries call diverged (fairseq's min_loss_scale).
+constexpr double kSmallestLossScale = 1e-4;
+
 bool due(int64_t step, int64_t every) { return every > 0 && step > 0 && step % every == 0; }
 
 }  // namespace
@@ -57,6 +60,7 @@ void Trainer::restore(const VerifiedCheckpoint& checkpoint) {
   Snapshot live = snapshot();
   restore_tensors(checkpoint, live.model, live.optimizer);
   state_ = train_state_from(checkpoint.state.at("train"));
+  refresh_copies(parts_.model.parameters());
   log_length_ = checkpoint.state.at("log_bytes").get<int64_t>();
   watch_ = Stopwatch(state_.train_seconds);
   if (parts_.folder.owns_resume_point()) {
@@ -72,7 +76,7 @@ void Trainer::open_log() {
   Json fields{{"time", utc_timestamp()}, {"step", state_.step}};
   fields.update(parts_.identity.environment);
   fields.update(Json{{"world_size", 1},
-                     {"precision", "fp32"},
+                     {"precision", parts_.precision.name},
                      {"num_steps", parts_.identity.num_steps},
                      {"data", parts_.inputs.description}});
   log_->write(resumed ? "resume" : "start", fields);
@@ -105,7 +109,7 @@ void Trainer::step() {
   rng_.select(0, 1).fill_(state_.step);
   backward(batch);
   const UpdateStats update = parts_.optimizer.step();
-  meter_.add_update(update.grad_norm, update.nonfinite, update.learning_rate);
+  meter_.add_update(update.grad_norm, update.nonfinite, update.learning_rate, update.loss_scale);
   ++state_.step;
   state_.rows_seen += static_cast<int64_t>(batch.rows.size());
   state_.tokens_seen += batch.num_tokens;
@@ -123,7 +127,7 @@ void Trainer::backward(const StepBatch& batch) {
   for (const Batch& micro_batch : batch.micro_batches) {
     const auto logits = parts_.model.forward(micro_batch, mode);
     const auto loss_sum = parts_.inputs.task->loss_sum(logits, micro_batch.labels);
-    (loss_sum / divisor).backward();
+    parts_.optimizer.scaled(loss_sum / divisor).backward();
     meter_.add_loss(loss_sum.detach());
   }
   meter_.add_weight(batch.label_weight);
@@ -142,7 +146,7 @@ void Trainer::report_step() {
       log_->write("epoch", Json{{"step", state_.step}, {"epoch", epoch()}, {"loss", values.epoch_loss}});
       meter_.begin_epoch();
     }
-    if (log_due) handle_nonfinite(values.nonfinite);
+    if (log_due) handle_nonfinite(values);
   }
   progress_.update(progress_state());
 }
@@ -152,27 +156,36 @@ void Trainer::log_train_event(const TrainMeter::Values& values) {
   const MemoryStats memory = parts_.device.services->memory(parts_.device.device);
   constexpr double kMegabyte = 1 << 20;
   last_loss_ = values.loss;
-  log_->write("train", Json{{"step", state_.step},
-                            {"epoch", epoch()},
-                            {"loss", values.loss},
-                            {"learning_rate", values.learning_rate},
-                            {"grad_norm", values.grad_norm},
-                            {"skipped_updates", values.nonfinite},
-                            {"tokens_per_second", static_cast<double>(interval_tokens_) / seconds},
-                            {"samples_per_second", static_cast<double>(interval_rows_) / seconds},
-                            {"data_wait_fraction", interval_data_seconds_ / seconds},
-                            {"memory_allocated_mb", static_cast<double>(memory.allocated) / kMegabyte},
-                            {"memory_reserved_mb", static_cast<double>(memory.reserved) / kMegabyte},
-                            {"memory_peak_mb", static_cast<double>(memory.peak) / kMegabyte}});
+  Json event{{"step", state_.step},
+             {"epoch", epoch()},
+             {"loss", values.loss},
+             {"learning_rate", values.learning_rate},
+             {"grad_norm", values.grad_norm},
+             {"skipped_updates", values.nonfinite},
+             {"tokens_per_second", static_cast<double>(interval_tokens_) / seconds},
+             {"samples_per_second", static_cast<double>(interval_rows_) / seconds},
+             {"data_wait_fraction", interval_data_seconds_ / seconds},
+             {"memory_allocated_mb", static_cast<double>(memory.allocated) / kMegabyte},
+             {"memory_reserved_mb", static_cast<double>(memory.reserved) / kMegabyte},
+             {"memory_peak_mb", static_cast<double>(memory.peak) / kMegabyte}};
+  if (parts_.precision.scales_loss) event["loss_scale"] = values.loss_scale;
+  log_->write("train", event);
   progress_.log_point(progress_state());
   interval_started_ = watch_.seconds();
   interval_data_seconds_ = 0;
   interval_rows_ = interval_tokens_ = 0;
 }
 
-void Trainer::handle_nonfinite(int64_t skipped) const {
-  if (skipped == 0) return;
-  const std::string what = std::to_string(skipped) + " update(s) up to step " + std::to_string(state_.step) +
+void Trainer::handle_nonfinite(const TrainMeter::Values& values) const {
+  if (values.nonfinite == 0) return;
+  if (parts_.precision.scales_loss) {  // an overflow now and then is how the scale is found
+    if (values.loss_scale >= kSmallestLossScale) return;
+    throw DivergenceError("the gradients overflow fp16 even with the loss scaled by " +
+                          std::to_string(values.loss_scale) + ", at step " + std::to_string(state_.step) +
+                          "; use train.precision bf16 or fp32, or lower optimizer.learning_rate");
+  }
+  const std::string what = std::to_string(values.nonfinite) + " update(s) up to step " +
+                           std::to_string(state_.step) +
                            " had gradients that are not finite and were skipped";
   if (parts_.config.train.on_nonfinite == OnNonfinite::kAbort) {
     throw DivergenceError(what +

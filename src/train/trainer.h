@@ -10,6 +10,7 @@
 #include "finetune/report/progress.h"
 #include "finetune/report/run_log.h"
 #include "inputs.h"
+#include "precision.h"
 #include "resume.h"
 #include "run_folder.h"
 #include "train_state.h"
@@ -42,6 +43,7 @@ class Trainer {
     Batcher& batcher;
     RunFolder& folder;
     const RunIdentity& identity;
+    const ResolvedPrecision& precision;
     bool quiet;
   };
 
@@ -74,7 +76,7 @@ class Trainer {
   void backward(const StepBatch& batch);
   void report_step();
   void log_train_event(const TrainMeter::Values& values);
-  void handle_nonfinite(int64_t skipped) const;
+  void handle_nonfinite(const TrainMeter::Values& values) const;
   void evaluate_and_keep_best();
   Snapshot snapshot();
   bool improves(const Json& metrics, double* value) const;

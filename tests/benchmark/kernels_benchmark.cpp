@@ -198,8 +198,8 @@ void adam_ours(benchmark::State& state) {
   const at::Tensor steps = at::zeros({kCount}), one = at::ones({}), zero = at::zeros({});
   for (auto _ : state) {
     for (const at::Tensor& grad : grads) grad.fill_(0.01);
-    adam_step(params, grads, first, second, steps, std::vector<double>(kCount, 0.01), one * 1e-5, one, zero,
-              {});
+    adam_step(params, grads, first, second, {}, steps, std::vector<double>(kCount, 0.01), one * 1e-5, one,
+              zero, {});
   }
 }
 

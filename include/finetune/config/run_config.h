@@ -85,7 +85,7 @@ struct MicroBatchSize {
   bool operator==(const MicroBatchSize&) const = default;
 };
 
-enum class Precision { kAuto, kFp32 };
+enum class Precision { kAuto, kFp32, kTf32, kBf16, kFp16 };
 enum class OnNonfinite { kSkip, kAbort };
 
 struct TrainConfig {

@@ -26,6 +26,8 @@ class DeviceServices {
   virtual void synchronize(c10::Device device) const = 0;
   /// One line: "NVIDIA H200, 139 GiB", "AMD EPYC, 2 threads, AVX2".
   virtual std::string describe(c10::Device device) const = 0;
+  /// Whether the device multiplies bfloat16 matrices faster than float32 ones.
+  virtual bool has_fast_bf16(c10::Device /*device*/) const { return false; }
   /// From `true` to `false` nothing may read a value back from any device of this type. One that watches over
   /// it throws at such a read and names the operator; by default nothing is watched.
   virtual void forbid_host_reads(bool /*forbidden*/) const {}

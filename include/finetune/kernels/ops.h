@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "finetune/kernels/activation.h"
@@ -15,8 +16,11 @@
 /// calling code is the same for every device. None waits for the device.
 ///
 /// **Gradients of parameters** are added straight into the parameter's `.grad()`, which the caller allocates
-/// once; no temporary of a weight's size exists. A parameter without `requires_grad` gets none. Gradients of
+/// once. A parameter without `requires_grad` gets none. Gradients of
 /// activations flow through autograd as usual.
+///
+/// **Precision**: activations are float32, bfloat16 or float16, all operands of a call alike; biases,
+/// parameters of LayerNorm and gradients of parameters are float32, and so is the arithmetic.
 namespace finetune::kernels {
 
 /// What counter-based dropout depends on: the same values give the same mask on every device, with any thread
@@ -49,9 +53,25 @@ at::Tensor embedding_sum(const at::Tensor& input_ids, const at::Tensor& position
                          const at::Tensor& token_type_ids, const at::Tensor& word, const at::Tensor& position,
                          const at::Tensor& type);
 
-/// x [N, I] times weight [O, I] transposed: [N, O]. A bias belongs to the operation that follows, which adds
-/// it in passing.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);
+/// A matrix of products. In mixed precision the products read the copy, while gradient and optimizer belong
+/// to the master weights; the copy is kept equal to them by whoever changes them.
+struct Weight {
+  at::Tensor master;  ///< [O, I] float32
+  at::Tensor copy;    ///< [O, I] in the activations' low precision; undefined where those are float32
+
+  Weight() = default;
+  Weight(at::Tensor weight) : master(std::move(weight)) {}  // NOLINT: a tensor alone is a weight in float32
+  Weight(at::Tensor weight, at::Tensor low) : master(std::move(weight)), copy(std::move(low)) {}
+
+  /// What a product with activations like `x` reads.
+  const at::Tensor& operand(const at::Tensor& x) const {
+    return x.scalar_type() == at::kFloat ? master : copy;
+  }
+};
+
+/// x [N, I] times weight [O, I] transposed: [N, O] in x's precision, accumulated in float32. A bias belongs
+/// to the operation that follows, which adds it in passing.
+at::Tensor linear(const at::Tensor& x, const Weight& weight);
 
 /// x + bias: [N, O]; for linear layers that nothing fused follows.
 at::Tensor add_bias(const at::Tensor& x, const at::Tensor& bias);
@@ -83,10 +103,11 @@ at::Tensor packed_attention(const at::Tensor& qkv, const at::Tensor& qkv_bias, c
 /// moments, bias correction by each parameter's own count of updates, p -= lr / correction1 * m / (sqrt(v) /
 /// sqrt(correction2) + eps).
 ///
-/// params, grads, exp_avgs, exp_avg_sqs: lists of P tensors, same shapes, float32. steps [P] float32: updates
-/// of each parameter so far, advanced here. weight_decays: P values. learning_rate [] float32; grad_scale []
-/// float32: gradients are multiplied by it (clipping); skip [] float32: 1 leaves parameters, moments and
-/// steps as they are and only clears the gradients.
+/// params, grads, exp_avgs, exp_avg_sqs: lists of P tensors, same shapes, float32. copies: empty, or P
+/// tensors of one low precision, laid out as their parameters, which get the new values (one without
+/// elements: none). steps [P] float32: updates of each parameter so far, advanced here. weight_decays: P
+/// values. learning_rate [] float32; grad_scale [] float32: gradients are multiplied by it (clipping); skip
+/// [] float32: 1 leaves parameters, moments and steps as they are and only clears the gradients.
 struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -95,8 +116,8 @@ struct AdamOptions {
 };
 void adam_step(const std::vector<at::Tensor>& params, const std::vector<at::Tensor>& grads,
                const std::vector<at::Tensor>& exp_avgs, const std::vector<at::Tensor>& exp_avg_sqs,
-               const at::Tensor& steps, const std::vector<double>& weight_decays,
-               const at::Tensor& learning_rate, const at::Tensor& grad_scale, const at::Tensor& skip,
-               const AdamOptions& options);
+               const std::vector<at::Tensor>& copies, const at::Tensor& steps,
+               const std::vector<double>& weight_decays, const at::Tensor& learning_rate,
+               const at::Tensor& grad_scale, const at::Tensor& skip, const AdamOptions& options);
 
 }  // namespace finetune::kernels

@@ -16,8 +16,9 @@ class TrainMeter {
   void add_loss(const at::Tensor& loss_sum);
   /// What the labels of an update weigh, known on the host.
   void add_weight(double label_weight);
-  /// grad_norm, nonfinite, learning_rate: [] float32, of one update.
-  void add_update(const at::Tensor& grad_norm, const at::Tensor& nonfinite, const at::Tensor& learning_rate);
+  /// grad_norm, nonfinite, learning_rate: [] float32, of one update; loss_scale: likewise, or undefined.
+  void add_update(const at::Tensor& grad_norm, const at::Tensor& nonfinite, const at::Tensor& learning_rate,
+                  const at::Tensor& loss_scale = {});
 
   struct Values {
     double loss = 0;           ///< mean over the labels since the last log point
@@ -25,6 +26,7 @@ class TrainMeter {
     double grad_norm = 0;      ///< of the last update
     double learning_rate = 0;  ///< of the last update
     int64_t nonfinite = 0;     ///< updates skipped since the last log point
+    double loss_scale = 0;     ///< after the last update; 0 where the loss is not scaled
   };
   /// Reads everything in one copy, which waits for the device.
   Values read() const;
@@ -43,6 +45,7 @@ class TrainMeter {
     kGradNorm,
     kLearningRate,
     kNonfinite,
+    kLossScale,
     kNumSums
   };
   at::Tensor slot(Sum sum) const;

@@ -10,8 +10,10 @@ namespace finetune {
 /// An encoder and the head that Hugging Face's `...ForSequenceClassification` puts on it.
 class SequenceClassifier {
  public:
-  /// Creates every parameter on `device`, uninitialised.
-  SequenceClassifier(const EncoderConfig& config, int64_t num_labels, c10::Device device);
+  /// Creates every parameter on `device`, uninitialised. `precision`: of the encoder's activations and
+  /// products (float32, bfloat16 or float16); parameters are float32, and the head always computes in it.
+  SequenceClassifier(const EncoderConfig& config, int64_t num_labels, c10::Device device,
+                     at::ScalarType precision = at::kFloat);
 
   /// Logits [B, num_labels] float32.
   at::Tensor forward(const Batch& batch, const ForwardMode& mode) const;

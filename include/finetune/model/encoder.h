@@ -27,10 +27,10 @@ class Encoder {
  public:
   virtual ~Encoder() = default;
 
-  /// Hidden states of the last layer: [N, H].
+  /// Hidden states of the last layer: [N, H] in the precision of the store's activations.
   virtual at::Tensor forward(const Batch& batch, const ForwardMode& mode) const = 0;
 
-  /// What the family's own sequence head reads: [B, H], from hidden states [N, H].
+  /// What the family's own sequence head reads: [B, H] float32, from hidden states [N, H].
   virtual at::Tensor pool(const at::Tensor& hidden_states, const Batch& batch) const = 0;
 
   /// The prefix of the encoder's parameter names in the family's classifiers ("bert.").

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "finetune/kernels/ops.h"
+
 namespace finetune {
 
 /// A trainable tensor under its Hugging Face name. Both tensors may be views into a larger one (queries, keys
@@ -14,13 +16,18 @@ struct Parameter {
   std::string name;
   at::Tensor value;
   at::Tensor grad;  ///< same shape; gradients are added here, the optimizer clears it
+  at::Tensor copy =
+      {};  ///< what products read in mixed precision (`kernels::Weight`); undefined where they read `value`
 };
 
 /// Creates the parameters of a model on its device and keeps them in Hugging Face's order. Gradients are
 /// allocated with them, so that training allocates nothing of a weight's size.
 class ParameterStore {
  public:
-  explicit ParameterStore(c10::Device device) : device_(device) {}
+  /// `precision`: of the activations, and so of the copies that products read: float32 (none), bfloat16 or
+  /// float16.
+  explicit ParameterStore(c10::Device device, at::ScalarType precision = at::kFloat)
+      : device_(device), precision_(precision) {}
 
   /// A float32 leaf that requires a gradient, uninitialised.
   at::Tensor add(const std::string& name, at::IntArrayRef sizes);
@@ -28,15 +35,25 @@ class ParameterStore {
   /// One leaf [sum of rows, ...], equal pieces of whose first dimension are the parameters `names`.
   at::Tensor add_stacked(const std::vector<std::string>& names, at::IntArrayRef sizes_of_one);
 
+  /// A matrix of products, with its low-precision copy where the activations have one.
+  kernels::Weight add_weight(const std::string& name, at::IntArrayRef sizes);
+  kernels::Weight add_stacked_weight(const std::vector<std::string>& names, at::IntArrayRef sizes_of_one);
+
   c10::Device device() const { return device_; }
+  at::ScalarType precision() const { return precision_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
  private:
+  kernels::Weight add(const std::vector<std::string>& names, at::IntArrayRef sizes_of_one, bool with_copy);
   at::Tensor make_leaf(at::IntArrayRef sizes) const;
 
   c10::Device device_;
+  at::ScalarType precision_;
   std::vector<Parameter> parameters_;
 };
+
+/// Brings the copies up to date after something other than the optimizer changed the values.
+void refresh_copies(const std::vector<Parameter>& parameters);
 
 /// How parameters that no weights file fills begin: Hugging Face's rule for encoders. Matrices are normal
 /// with `std` from the counted generator (seed, parameter's name), so a value does not depend on what else

@@ -16,6 +16,30 @@ struct UpdateStats {
   at::Tensor grad_norm;      ///< [] float32: before clipping
   at::Tensor nonfinite;      ///< [] float32: 1 where the gradients were not finite and the update was skipped
   at::Tensor learning_rate;  ///< [] float32
+  at::Tensor loss_scale;     ///< [] float32, for the next update; undefined where the loss is not scaled
+};
+
+/// Keeps gradients within float16's range: the loss is multiplied by a scale that doubles after 2,000 updates
+/// without an overflow and halves at one (Micikevicius et al. 2018, "Mixed precision training"; the constants
+/// are torch.amp.GradScaler's). It lives on the device. A scaler that is off multiplies by nothing.
+class LossScaler {
+ public:
+  LossScaler(c10::Device device, bool on);
+
+  bool on() const { return scale_.defined(); }
+  /// loss [] times the scale.
+  at::Tensor scaled(const at::Tensor& loss) const { return on() ? loss * scale_ : loss; }
+  /// [] float32; undefined where it is off.
+  const at::Tensor& scale() const { return scale_; }
+  /// overflow [] float32: 1 where an update found a gradient that is not finite.
+  void update(const at::Tensor& overflow);
+
+  /// State by name: "loss_scale", "loss_scale_growth"; none where it is off. The live tensors.
+  std::vector<std::pair<std::string, at::Tensor>> state() const;
+
+ private:
+  at::Tensor scale_;   ///< [] float32
+  at::Tensor growth_;  ///< [] int32: updates without an overflow since the last change
 };
 
 /// AdamW, Adam or SGD over all parameters: clipping by the global norm, the learning rate by the device's own
@@ -23,21 +47,29 @@ struct UpdateStats {
 class Optimizer {
  public:
   /// `rates`: the learning rate by number of applied updates (see `learning_rates`). State is created beside
-  /// each parameter.
+  /// each parameter. `scales_loss`: float16's gradients need it.
   Optimizer(const std::vector<Parameter>& parameters, const OptimizerConfig& config,
-            const std::vector<float>& rates);
+            const std::vector<float>& rates, bool scales_loss = false);
 
-  /// Applies the gradients and clears them.
+  /// What to call `backward` on instead of `loss` [].
+  at::Tensor scaled(const at::Tensor& loss) const { return scaler_.scaled(loss); }
+
+  /// Applies the gradients and clears them. The loss's scale is taken off them before clipping.
   UpdateStats step();
 
-  /// State by name: "exp_avg/NAME", "exp_avg_sq/NAME", "step/NAME", "applied". Views of the live tensors.
+  /// State by name: "exp_avg/NAME", "exp_avg_sq/NAME", "step/NAME", "applied", and the scaler's. Views of the
+  /// live tensors.
   std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
+  void complete_copies();
+
   OptimizerConfig config_;
   std::vector<std::string> names_;
   std::vector<at::Tensor> values_, grads_, exp_avgs_, exp_avg_sqs_;
+  std::vector<at::Tensor> copies_;  ///< empty, or one a parameter: see kernels::adam_step
   std::vector<double> weight_decays_;
+  LossScaler scaler_;
   at::Tensor steps_;    ///< [P] float32: updates of each parameter
   at::Tensor applied_;  ///< [1] int64: updates applied, which picks the learning rate
   at::Tensor rates_;    ///< [num_steps + 1] float32

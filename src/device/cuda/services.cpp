@@ -30,6 +30,10 @@ class CudaServices final : public DeviceServices {
     c10::cuda::device_synchronize();
   }
 
+  bool has_fast_bf16(c10::Device device) const override {
+    return at::cuda::getDeviceProperties(device.index())->major >= 8;  // from Ampere on
+  }
+
   std::string describe(c10::Device device) const override {
     const cudaDeviceProp* properties = at::cuda::getDeviceProperties(device.index());
     std::ostringstream text;

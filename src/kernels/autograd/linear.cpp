@@ -8,23 +8,31 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+/// Adds grad [N, O] transposed times x [N, I] to the gradient of a weight.
+void add_product(at::Tensor& weight_grad, const at::Tensor& grad, const at::Tensor& x) {
+  if (x.scalar_type() == weight_grad.scalar_type()) {
+    weight_grad.addmm_(grad.t(), x);
+  } else {
+    weight_grad.add_(at::mm(grad.t(), x));
+  }
+}
+
 struct Linear : torch::autograd::Function<Linear> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& master,
+                            const at::Tensor& operand) {
     // A frozen weight needs no input, a first layer's input no weight.
-    context->save_for_backward({weight.requires_grad() ? x : at::Tensor(), weight});
+    context->save_for_backward({master.requires_grad() ? x : at::Tensor(), master, operand});
     const at::AutoDispatchBelowADInplaceOrView guard;
-    return at::mm(x, weight.t());
+    return at::mm(x, operand.t());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor& x = saved[0];
-    const at::Tensor& weight = saved[1];
     const at::Tensor grad = grads[0].contiguous();
-    std::optional<at::Tensor> weight_grad = parameter_grad(weight);
+    std::optional<at::Tensor> weight_grad = parameter_grad(saved[1]);
     const at::AutoDispatchBelowADInplaceOrView guard;
-    if (weight_grad) weight_grad->addmm_(grad.t(), x);
-    return {context->needs_input_grad(0) ? at::mm(grad, weight) : at::Tensor(), at::Tensor()};
+    if (weight_grad) add_product(*weight_grad, grad, saved[0]);
+    return {context->needs_input_grad(0) ? at::mm(grad, saved[2]) : at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -61,12 +69,12 @@ struct BiasActivation : torch::autograd::Function<BiasActivation> {
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) {
-  if (!needs_graph(x, weight)) {
+at::Tensor linear(const at::Tensor& x, const Weight& weight) {
+  if (!needs_graph(x, weight.master)) {
     const at::AutoDispatchBelowADInplaceOrView guard;
-    return at::mm(x, weight.t());
+    return at::mm(x, weight.operand(x).t());
   }
-  return Linear::apply(x, weight);
+  return Linear::apply(x, weight.master, weight.operand(x));
 }
 
 at::Tensor add_bias(const at::Tensor& x, const at::Tensor& bias) {

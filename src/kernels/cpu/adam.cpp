@@ -16,6 +16,7 @@ struct AdamTensor {
   float* grad;
   float* exp_avg;
   float* exp_avg_sq;
+  void* copy;  ///< in low precision, or null
   int64_t count;
   int64_t first;  ///< elements of the parameters before it
   AdamScalars scalars;
@@ -27,6 +28,15 @@ float* adam_data(const at::Tensor& tensor, const at::Tensor& param, const char* 
               "adam_step: ", name, " must be a dense float32 tensor laid out as its parameter of shape ",
               param.sizes(), ", found ", tensor.scalar_type(), " of shape ", tensor.sizes());
   return tensor.mutable_data_ptr<float>();
+}
+
+/// A parameter's low-precision copy; null where it has none (a tensor without elements).
+void* copy_data(const at::Tensor& copy, const at::Tensor& param) {
+  if (copy.numel() == 0) return nullptr;
+  TORCH_CHECK(copy.sizes() == param.sizes() && copy.strides() == param.strides(),
+              "adam_step: a copy must be laid out as its parameter of shape ", param.sizes(),
+              ", found shape ", copy.sizes());
+  return copy.mutable_data_ptr();
 }
 
 /// The scalars of one update; the arithmetic on them is torch.optim's, in double precision.
@@ -64,14 +74,16 @@ void parallel_elements(const std::vector<AdamTensor>& tensors, const F& f) {
 }  // namespace
 
 void adam_step(at::TensorList params, at::TensorList grads, at::TensorList exp_avgs,
-               at::TensorList exp_avg_sqs, const at::Tensor& steps, at::ArrayRef<double> weight_decays,
-               const at::Tensor& learning_rate, const at::Tensor& grad_scale, const at::Tensor& skip,
-               double beta1, double beta2, double eps, bool decoupled) {
+               at::TensorList exp_avg_sqs, at::TensorList copies, const at::Tensor& steps,
+               at::ArrayRef<double> weight_decays, const at::Tensor& learning_rate,
+               const at::Tensor& grad_scale, const at::Tensor& skip, double beta1, double beta2, double eps,
+               bool decoupled) {
   const size_t num_params = params.size();
-  TORCH_CHECK(grads.size() == num_params && exp_avgs.size() == num_params &&
-                  exp_avg_sqs.size() == num_params && weight_decays.size() == num_params,
-              "adam_step: ", num_params, " parameters, but ", grads.size(), " gradients, ", exp_avgs.size(),
-              " and ", exp_avg_sqs.size(), " moments, ", weight_decays.size(), " weight decays");
+  TORCH_CHECK(
+      grads.size() == num_params && exp_avgs.size() == num_params && exp_avg_sqs.size() == num_params &&
+          weight_decays.size() == num_params && (copies.empty() || copies.size() == num_params),
+      "adam_step: ", num_params, " parameters, but ", grads.size(), " gradients, ", exp_avgs.size(), " and ",
+      exp_avg_sqs.size(), " moments, ", copies.size(), " copies, ", weight_decays.size(), " weight decays");
   check_float_vector(steps, static_cast<int64_t>(num_params), "adam_step", "steps");
   const bool skipped = skip.item<float>() != 0.0f;
   float* step_data = steps.mutable_data_ptr<float>();
@@ -80,23 +92,32 @@ void adam_step(at::TensorList params, at::TensorList grads, at::TensorList exp_a
   int64_t first = 0;
   for (size_t i = 0; i < num_params; ++i) {
     if (!skipped) step_data[i] += 1.0f;
-    tensors.push_back({adam_data(params[i], params[i], "parameter"),
-                       adam_data(grads[i], params[i], "gradient"),
-                       adam_data(exp_avgs[i], params[i], "exp_avg"),
-                       adam_data(exp_avg_sqs[i], params[i], "exp_avg_sq"), params[i].numel(), first,
-                       adam_scalars(learning_rate.item<float>(), weight_decays[i], step_data[i],
-                                    grad_scale.item<float>(), beta1, beta2, eps, decoupled)});
+    tensors.push_back(
+        {adam_data(params[i], params[i], "parameter"), adam_data(grads[i], params[i], "gradient"),
+         adam_data(exp_avgs[i], params[i], "exp_avg"), adam_data(exp_avg_sqs[i], params[i], "exp_avg_sq"),
+         copies.empty() ? nullptr : copy_data(copies[i], params[i]), params[i].numel(), first,
+         adam_scalars(learning_rate.item<float>(), weight_decays[i], step_data[i], grad_scale.item<float>(),
+                      beta1, beta2, eps, decoupled)});
     first += params[i].numel();
   }
   if (first == 0) return;
-  parallel_elements(tensors, [&](const AdamTensor& tensor, int64_t offset, int64_t count) {
-    if (skipped) {
-      std::fill_n(tensor.grad + offset, count, 0.0f);
-    } else {
-      isa_kernels().adam(tensor.param + offset, tensor.grad + offset, tensor.exp_avg + offset,
-                         tensor.exp_avg_sq + offset, count, tensor.scalars);
-    }
-  });
+  const auto update = [&](auto zero) {
+    using T = decltype(zero);
+    parallel_elements(tensors, [&](const AdamTensor& tensor, int64_t offset, int64_t count) {
+      if (skipped) {
+        std::fill_n(tensor.grad + offset, count, 0.0f);
+      } else {
+        T* copy = tensor.copy == nullptr ? nullptr : static_cast<T*>(tensor.copy) + offset;
+        isa_kernels().of<T>().adam(tensor.param + offset, tensor.grad + offset, tensor.exp_avg + offset,
+                                   tensor.exp_avg_sq + offset, copy, count, tensor.scalars);
+      }
+    });
+  };
+  if (copies.empty()) {
+    update(float{});
+  } else {
+    with_activation_type(copies.front(), update);
+  }
 }
 
 }  // namespace finetune::kernels::cpu

@@ -9,19 +9,20 @@ namespace {
 /// Work of a tile beyond its products, in keys: packing, unpacking and the loops' starts.
 constexpr int64_t kTileOverhead = 64;
 
-AttentionShape attention_shape(const at::Tensor& qkv, const at::Tensor& qkv_bias, int64_t num_heads,
-                               double scale, double probability, int64_t site, const OptionalTensor& rng,
-                               const OptionalTensor& token_keys, const char* op) {
-  check_float_matrix(qkv, op, "qkv");
+template <typename T>
+AttentionShape<T> attention_shape(const at::Tensor& qkv, const at::Tensor& qkv_bias, int64_t num_heads,
+                                  double scale, double probability, int64_t site, const OptionalTensor& rng,
+                                  const OptionalTensor& token_keys, const char* op) {
+  check_activations(qkv, op, "qkv");
   check_float_vector(qkv_bias, qkv.size(1), op, "qkv_bias");
   TORCH_CHECK(num_heads > 0 && qkv.size(1) % (3 * num_heads) == 0, op, ": qkv's ", qkv.size(1),
               " columns are not three times a multiple of ", num_heads, " heads");
-  AttentionShape shape;
+  AttentionShape<T> shape;
   shape.hidden = qkv.size(1) / 3;
   shape.head_size = shape.hidden / num_heads;
   shape.num_tokens = qkv.size(0);
   shape.scale = static_cast<float>(scale);
-  shape.qkv = qkv.const_data_ptr<float>();
+  shape.qkv = qkv.const_data_ptr<T>();
   shape.qkv_bias = qkv_bias.const_data_ptr<float>();
   shape.draw = make_draw(probability, site, rng, token_keys, shape.num_tokens, op);
   if (shape.draw.threshold != 0) shape.token_keys = token_keys->const_data_ptr<int64_t>();
@@ -83,17 +84,21 @@ std::tuple<at::Tensor, at::Tensor> packed_attention(const at::Tensor& qkv, const
                                                     int64_t site, const OptionalTensor& rng,
                                                     const OptionalTensor& token_keys) {
   constexpr auto kOp = "packed_attention";
-  const AttentionShape shape =
-      attention_shape(qkv, qkv_bias, num_heads, scale, probability, site, rng, token_keys, kOp);
-  const std::vector<int64_t> starts = row_starts(cu_seqlens, shape.num_tokens, max_length, kOp);
-  at::Tensor output = at::empty({shape.num_tokens, shape.hidden}, qkv.options());
-  at::Tensor log_sum_exp = at::empty({num_heads, shape.num_tokens}, qkv.options());
-  float* out = output.mutable_data_ptr<float>();
+  const int64_t num_tokens = qkv.size(0);
+  const std::vector<int64_t> starts = row_starts(cu_seqlens, num_tokens, max_length, kOp);
+  at::Tensor output = at::empty({num_tokens, qkv.size(1) / 3}, qkv.options());
+  at::Tensor log_sum_exp = at::empty({num_heads, num_tokens}, qkv.options().dtype(at::kFloat));
   float* lse = log_sum_exp.mutable_data_ptr<float>();
-  const int64_t scratch_size =
-      isa_kernels().attention_scratch(max_length, shape.head_size, /*backward=*/false);
-  parallel_tiles(starts, num_heads, scratch_size, [&](const AttentionTile& tile, int64_t, float* scratch) {
-    isa_kernels().attention(shape, tile, scratch, out, lse + tile.head * shape.num_tokens);
+  with_activation_type(qkv, [&](auto zero) {
+    using T = decltype(zero);
+    const auto shape =
+        attention_shape<T>(qkv, qkv_bias, num_heads, scale, probability, site, rng, token_keys, kOp);
+    T* out = output.mutable_data_ptr<T>();
+    const int64_t scratch_size =
+        isa_kernels().attention_scratch(max_length, shape.head_size, /*backward=*/false);
+    parallel_tiles(starts, num_heads, scratch_size, [&](const AttentionTile& tile, int64_t, float* scratch) {
+      isa_kernels().of<T>().attention(shape, tile, scratch, out, lse + tile.head * num_tokens);
+    });
   });
   return {output, log_sum_exp};
 }
@@ -105,26 +110,30 @@ at::Tensor packed_attention_backward(const at::Tensor& grad, const at::Tensor& o
                                      int64_t site, const OptionalTensor& rng,
                                      const OptionalTensor& token_keys, const OptionalTensor& qkv_bias_grad) {
   constexpr auto kOp = "packed_attention_backward";
-  check_float_matrix(grad, kOp, "grad");
-  const AttentionShape shape =
-      attention_shape(qkv, qkv_bias, num_heads, scale, probability, site, rng, token_keys, kOp);
-  const std::vector<int64_t> starts = row_starts(cu_seqlens, shape.num_tokens, max_length, kOp);
+  check_like(grad, output, kOp, "grad");
+  const std::vector<int64_t> starts = row_starts(cu_seqlens, qkv.size(0), max_length, kOp);
   const auto num_rows = static_cast<int64_t>(starts.size()) - 1;
-  const int64_t cols = 3 * shape.hidden;
+  const int64_t cols = qkv.size(1);
   at::Tensor qkv_grad = at::empty_like(qkv);
-  const at::Tensor row_sums = at::empty({num_rows, cols}, qkv.options());
-  const float* grad_data = grad.const_data_ptr<float>();
-  const float* out = output.const_data_ptr<float>();
+  const at::Tensor row_sums = at::empty({num_rows, cols}, qkv.options().dtype(at::kFloat));
   const float* lse = log_sum_exp.const_data_ptr<float>();
-  float* qkv_grad_data = qkv_grad.mutable_data_ptr<float>();
   float* sums = row_sums.mutable_data_ptr<float>();
-  const int64_t scratch_size =
-      isa_kernels().attention_scratch(max_length, shape.head_size, /*backward=*/true);
-  parallel_tiles(
-      starts, num_heads, scratch_size, [&](const AttentionTile& tile, int64_t row, float* scratch) {
-        isa_kernels().attention_backward(shape, tile, grad_data, out, lse + tile.head * shape.num_tokens,
-                                         scratch, qkv_grad_data, sums + row * cols);
-      });
+  with_activation_type(qkv, [&](auto zero) {
+    using T = decltype(zero);
+    const auto shape =
+        attention_shape<T>(qkv, qkv_bias, num_heads, scale, probability, site, rng, token_keys, kOp);
+    const T* grad_data = grad.const_data_ptr<T>();
+    const T* out = output.const_data_ptr<T>();
+    T* qkv_grad_data = qkv_grad.mutable_data_ptr<T>();
+    const int64_t scratch_size =
+        isa_kernels().attention_scratch(max_length, shape.head_size, /*backward=*/true);
+    parallel_tiles(starts, num_heads, scratch_size,
+                   [&](const AttentionTile& tile, int64_t row, float* scratch) {
+                     isa_kernels().of<T>().attention_backward(shape, tile, grad_data, out,
+                                                              lse + tile.head * shape.num_tokens, scratch,
+                                                              qkv_grad_data, sums + row * cols);
+                   });
+  });
   if (qkv_bias_grad) {
     for (int64_t row = 0; row < num_rows; ++row) {
       if (starts[static_cast<size_t>(row)] == starts[static_cast<size_t>(row) + 1]) continue;

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 /// What is compiled once for each instruction set: loops over raw memory, one call for one thread's share of
 /// the work. Threads, shapes and tensors are the callers' affair.
@@ -32,13 +36,14 @@ struct NormGradSums {
   float* bias = nullptr;
 };
 
-/// One attention problem: all rows and heads of a batch.
+/// One attention problem: all rows and heads of a batch. T: type of the activations.
+template <typename T>
 struct AttentionShape {
   int64_t hidden = 0;     ///< H
   int64_t head_size = 0;  ///< H / heads
   int64_t num_tokens = 0;
   float scale = 1.0f;
-  const float* qkv = nullptr;           ///< [N, 3 * H]
+  const T* qkv = nullptr;               ///< [N, 3 * H]
   const float* qkv_bias = nullptr;      ///< [3 * H]
   const int64_t* token_keys = nullptr;  ///< [N]; unused where the draw keeps everything
   DropoutDraw draw;
@@ -64,44 +69,61 @@ struct AdamScalars {
   float correction2_sqrt = 1.0f;
 };
 
+/// Loops over activations of type T (float, BFloat16 or Half). Biases, LayerNorm's parameters, sums and all
+/// arithmetic are float.
+template <typename T>
+struct ActivationKernels {
+  void (*add_bias)(const T* x, const float* bias, T* y, int64_t rows, int64_t cols);
+  void (*column_sums)(const T* x, int64_t rows, int64_t cols, float* sums);
+  void (*bias_activation)(const T* x, const float* bias, T* y, int64_t rows, int64_t cols,
+                          int64_t activation);
+  /// Adds the gradient's column sums to `bias_sums`.
+  void (*bias_activation_backward)(const T* grad, const T* x, const float* bias, T* x_grad, float* bias_sums,
+                                   int64_t rows, int64_t cols, int64_t activation);
+
+  void (*dropout)(const T* x, const int64_t* token_keys, T* y, int64_t rows, int64_t cols,
+                  const DropoutDraw& draw);
+
+  void (*layer_norm)(const NormRows& shape, const T* x, T* y, float* mean, float* rstd);
+  void (*dropout_add_layer_norm)(const NormRows& shape, const T* x, const float* x_bias, const T* residual,
+                                 const int64_t* token_keys, const DropoutDraw& draw, T* y, T* sum,
+                                 float* mean, float* rstd);
+  /// `x_grad` may be null where it would equal `sum_grad`: without dropout.
+  void (*layer_norm_backward)(const NormRows& shape, const T* grad, const T* sum, const float* mean,
+                              const float* rstd, const int64_t* token_keys, const DropoutDraw& draw,
+                              T* sum_grad, T* x_grad, const NormGradSums& sums);
+
+  /// output [N, H], log_sum_exp [N] of this tile's head.
+  void (*attention)(const AttentionShape<T>& shape, const AttentionTile& tile, float* scratch, T* output,
+                    float* log_sum_exp);
+  /// qkv_grad [N, 3 * H]; bias_sums [3 * H] is set in this tile's columns.
+  void (*attention_backward)(const AttentionShape<T>& shape, const AttentionTile& tile, const T* grad,
+                             const T* output, const float* log_sum_exp, float* scratch, T* qkv_grad,
+                             float* bias_sums);
+
+  /// Also writes the new parameters to `copy`, where that is not null.
+  void (*adam)(float* param, float* grad, float* exp_avg, float* exp_avg_sq, T* copy, int64_t count,
+               const AdamScalars& scalars);
+};
+
 struct IsaKernels {
   const char* name;
 
-  void (*add_bias)(const float* x, const float* bias, float* y, int64_t rows, int64_t cols);
-  void (*column_sums)(const float* x, int64_t rows, int64_t cols, float* sums);
-  void (*bias_activation)(const float* x, const float* bias, float* y, int64_t rows, int64_t cols,
-                          int64_t activation);
-  /// Adds the gradient's column sums to `bias_sums`.
-  void (*bias_activation_backward)(const float* grad, const float* x, const float* bias, float* x_grad,
-                                   float* bias_sums, int64_t rows, int64_t cols, int64_t activation);
-
-  void (*dropout)(const float* x, const int64_t* token_keys, float* y, int64_t rows, int64_t cols,
-                  const DropoutDraw& draw);
-
-  void (*layer_norm)(const NormRows& shape, const float* x, float* y, float* mean, float* rstd);
-  void (*dropout_add_layer_norm)(const NormRows& shape, const float* x, const float* x_bias,
-                                 const float* residual, const int64_t* token_keys, const DropoutDraw& draw,
-                                 float* y, float* sum, float* mean, float* rstd);
-  /// `x_grad` may be null where it would equal `sum_grad`: without dropout.
-  void (*layer_norm_backward)(const NormRows& shape, const float* grad, const float* sum, const float* mean,
-                              const float* rstd, const int64_t* token_keys, const DropoutDraw& draw,
-                              float* sum_grad, float* x_grad, const NormGradSums& sums);
+  ActivationKernels<float> float32;
+  ActivationKernels<c10::BFloat16> bfloat16;
+  ActivationKernels<c10::Half> float16;
 
   /// Floats of scratch memory that one thread needs for rows of up to `max_length`.
   int64_t (*attention_scratch)(int64_t max_length, int64_t head_size, bool backward);
-  /// output [N, H], log_sum_exp [N] of this tile's head.
-  void (*attention)(const AttentionShape& shape, const AttentionTile& tile, float* scratch, float* output,
-                    float* log_sum_exp);
-  /// qkv_grad [N, 3 * H]; bias_sums [3 * H] is set in this tile's columns.
-  void (*attention_backward)(const AttentionShape& shape, const AttentionTile& tile, const float* grad,
-                             const float* output, const float* log_sum_exp, float* scratch, float* qkv_grad,
-                             float* bias_sums);
-
   void (*embedding_row)(const float* word, const float* position, const float* type, float* y, int64_t cols);
   void (*add_to)(const float* x, float* sums, int64_t cols);
 
-  void (*adam)(float* param, float* grad, float* exp_avg, float* exp_avg_sq, int64_t count,
-               const AdamScalars& scalars);
+  template <typename T>
+  const ActivationKernels<T>& of() const {
+    if constexpr (std::is_same_v<T, float>) return float32;
+    if constexpr (std::is_same_v<T, c10::BFloat16>) return bfloat16;
+    if constexpr (std::is_same_v<T, c10::Half>) return float16;
+  }
 };
 
 /// The table for this machine: the best set that it has, or less where ATEN_CPU_CAPABILITY (default, avx2,

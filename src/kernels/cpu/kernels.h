@@ -4,8 +4,8 @@
 
 #include "../operators.h"
 
-/// The CPU's kernels of `finetune::name`: float32, contiguous tensors. Results do not depend on the number of
-/// threads.
+/// The CPU's kernels of `finetune::name`: contiguous tensors; activations may be float32, bfloat16 or
+/// float16, parameters and their gradients are float32. Results do not depend on the number of threads.
 namespace finetune::kernels::cpu {
 
 using operators::OptionalTensor;
@@ -62,8 +62,9 @@ at::Tensor packed_attention_backward(const at::Tensor& grad, const at::Tensor& o
                                      const OptionalTensor& token_keys, const OptionalTensor& qkv_bias_grad);
 
 void adam_step(at::TensorList params, at::TensorList grads, at::TensorList exp_avgs,
-               at::TensorList exp_avg_sqs, const at::Tensor& steps, at::ArrayRef<double> weight_decays,
-               const at::Tensor& learning_rate, const at::Tensor& grad_scale, const at::Tensor& skip,
-               double beta1, double beta2, double eps, bool decoupled);
+               at::TensorList exp_avg_sqs, at::TensorList copies, const at::Tensor& steps,
+               at::ArrayRef<double> weight_decays, const at::Tensor& learning_rate,
+               const at::Tensor& grad_scale, const at::Tensor& skip, double beta1, double beta2, double eps,
+               bool decoupled);
 
 }  // namespace finetune::kernels::cpu

@@ -22,6 +22,36 @@ inline void check_float_matrix(const at::Tensor& tensor, const char* op, const c
               tensor.sizes());
 }
 
+/// Activations [rows, cols] of type float32, bfloat16 or float16.
+inline void check_activations(const at::Tensor& tensor, const char* op, const char* name) {
+  const at::ScalarType type = tensor.scalar_type();
+  TORCH_CHECK((type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) && tensor.dim() == 2 &&
+                  tensor.is_contiguous(),
+              op, ": ", name, " must be a contiguous float32, bfloat16 or float16 matrix, found ", type,
+              " of shape ", tensor.sizes());
+}
+
+/// Activations laid out as `x`.
+inline void check_like(const at::Tensor& tensor, const at::Tensor& x, const char* op, const char* name) {
+  TORCH_CHECK(
+      tensor.scalar_type() == x.scalar_type() && tensor.sizes() == x.sizes() && tensor.is_contiguous(), op,
+      ": ", name, " must be contiguous ", x.scalar_type(), " of shape ", x.sizes(), ", found ",
+      tensor.scalar_type(), " of shape ", tensor.sizes());
+}
+
+/// f(T{}), T being the type of the activations `x`.
+template <typename F>
+decltype(auto) with_activation_type(const at::Tensor& x, const F& f) {
+  switch (x.scalar_type()) {
+    case at::kBFloat16:
+      return f(c10::BFloat16{});
+    case at::kHalf:
+      return f(c10::Half{});
+    default:
+      return f(float{});
+  }
+}
+
 inline void check_float_vector(const at::Tensor& tensor, int64_t size, const char* op, const char* name) {
   TORCH_CHECK(tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && tensor.numel() == size, op,
               ": ", name, " must hold ", size, " contiguous float32 values, found ", tensor.scalar_type(),

@@ -23,7 +23,11 @@ std::vector<Variant> variants() {
            {{"train", {{"micro_batch_size", 8}}}, {"optimizer", {{"max_grad_norm", 0}}}}},
           {"adam", {{"optimizer", {{"type", "adam"}}}}},
           {"sgd", {{"optimizer", {{"type", "sgd"}, {"learning_rate", 0.05}}}}},
-          {"label_smoothing", {{"task", {{"label_smoothing", 0.1}}}}}};
+          {"label_smoothing", {{"task", {{"label_smoothing", 0.1}}}}},
+          {"bf16", {{"train", {{"precision", "bf16"}}}}},
+          {"fp16", {{"train", {{"precision", "fp16"}}}}},
+          {"sgd_bf16",
+           {{"train", {{"precision", "bf16"}}}, {"optimizer", {{"type", "sgd"}, {"learning_rate", 0.05}}}}}};
 }
 
 /// A run and what the device counted.

@@ -28,7 +28,7 @@ struct AdamState {
 
   void update(double learning_rate, const AdamOptions& options, double grad_scale = 1.0, double skip = 0.0) {
     const auto scalar = [](double value) { return at::scalar_tensor(value, at::kFloat); };
-    adam_step(params, grads, exp_avgs, exp_avg_sqs, steps, weight_decays, scalar(learning_rate),
+    adam_step(params, grads, exp_avgs, exp_avg_sqs, {}, steps, weight_decays, scalar(learning_rate),
               scalar(grad_scale), scalar(skip), options);
   }
 };

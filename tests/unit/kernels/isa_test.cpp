@@ -39,10 +39,11 @@ TEST_P(Isa, Activations) {
   for (int64_t activation = 0; activation < 6; ++activation) {
     const auto run = [&](const IsaKernels* kernels) {
       const at::Tensor y = at::empty_like(x), x_grad = at::empty_like(x), sums = at::zeros({45});
-      kernels->bias_activation(x.data_ptr<float>(), bias.data_ptr<float>(), y.data_ptr<float>(), 5, 45,
-                               activation);
-      kernels->bias_activation_backward(grad.data_ptr<float>(), x.data_ptr<float>(), bias.data_ptr<float>(),
-                                        x_grad.data_ptr<float>(), sums.data_ptr<float>(), 5, 45, activation);
+      kernels->of<float>().bias_activation(x.data_ptr<float>(), bias.data_ptr<float>(), y.data_ptr<float>(),
+                                           5, 45, activation);
+      kernels->of<float>().bias_activation_backward(grad.data_ptr<float>(), x.data_ptr<float>(),
+                                                    bias.data_ptr<float>(), x_grad.data_ptr<float>(),
+                                                    sums.data_ptr<float>(), 5, 45, activation);
       return at::cat({y, x_grad, sums.view({1, -1})});
     };
     expect_close(run(fast_), run(plain_).to(at::kDouble), 1e-6, "activation");
@@ -53,8 +54,8 @@ TEST_P(Isa, Dropout) {
   const at::Tensor x = random_tensor({7, 1061}, 1), keys = token_keys({4, 3});
   const auto run = [&](const IsaKernels* kernels) {
     const at::Tensor y = at::empty_like(x);
-    kernels->dropout(x.data_ptr<float>(), keys.data_ptr<int64_t>(), y.data_ptr<float>(), 7, 1061,
-                     some_draw());
+    kernels->of<float>().dropout(x.data_ptr<float>(), keys.data_ptr<int64_t>(), y.data_ptr<float>(), 7, 1061,
+                                 some_draw());
     return y;
   };
   EXPECT_TRUE(same(run(fast_), run(plain_)));
@@ -70,14 +71,15 @@ TEST_P(Isa, LayerNorm) {
     const at::Tensor y = at::empty_like(x), sum = at::empty_like(x), mean = at::empty({kRows}),
                      rstd = at::empty({kRows}), sum_grad = at::empty_like(x), x_grad = at::empty_like(x),
                      sums = at::zeros({3, kCols});
-    kernels->dropout_add_layer_norm(shape, x.data_ptr<float>(), rows + 2 * kCols, residual.data_ptr<float>(),
-                                    keys.data_ptr<int64_t>(), some_draw(), y.data_ptr<float>(),
-                                    sum.data_ptr<float>(), mean.data_ptr<float>(), rstd.data_ptr<float>());
+    kernels->of<float>().dropout_add_layer_norm(shape, x.data_ptr<float>(), rows + 2 * kCols,
+                                                residual.data_ptr<float>(), keys.data_ptr<int64_t>(),
+                                                some_draw(), y.data_ptr<float>(), sum.data_ptr<float>(),
+                                                mean.data_ptr<float>(), rstd.data_ptr<float>());
     float* s = sums.data_ptr<float>();
-    kernels->layer_norm_backward(shape, residual.data_ptr<float>(), sum.data_ptr<float>(),
-                                 mean.data_ptr<float>(), rstd.data_ptr<float>(), keys.data_ptr<int64_t>(),
-                                 some_draw(), sum_grad.data_ptr<float>(), x_grad.data_ptr<float>(),
-                                 {s, s + kCols, s + 2 * kCols});
+    kernels->of<float>().layer_norm_backward(
+        shape, residual.data_ptr<float>(), sum.data_ptr<float>(), mean.data_ptr<float>(),
+        rstd.data_ptr<float>(), keys.data_ptr<int64_t>(), some_draw(), sum_grad.data_ptr<float>(),
+        x_grad.data_ptr<float>(), {s, s + kCols, s + 2 * kCols});
     return at::cat({y, sum, sum_grad, x_grad, sums});
   };
   expect_close(run(fast_), run(plain_).to(at::kDouble), 1e-6, "layer norm");
@@ -88,7 +90,7 @@ TEST_P(Isa, Attention) {
   const at::Tensor qkv = random_tensor({kLength, 3 * kHeadSize}, 1), bias = random_tensor({3 * kHeadSize}, 2),
                    grad = random_tensor({kLength, kHeadSize}, 3), keys = token_keys({kLength});
   const auto run = [&](const IsaKernels* kernels) {
-    cpu::AttentionShape shape;
+    cpu::AttentionShape<float> shape;
     shape.hidden = shape.head_size = kHeadSize;
     shape.num_tokens = kLength;
     shape.scale = 0.2f;
@@ -100,13 +102,33 @@ TEST_P(Isa, Attention) {
     const at::Tensor scratch = at::empty({kernels->attention_scratch(kLength, kHeadSize, true)});
     const at::Tensor y = at::empty({kLength, kHeadSize}), lse = at::empty({kLength}),
                      qkv_grad = at::empty_like(qkv), sums = at::empty({1, 3 * kHeadSize});
-    kernels->attention(shape, tile, scratch.data_ptr<float>(), y.data_ptr<float>(), lse.data_ptr<float>());
-    kernels->attention_backward(shape, tile, grad.data_ptr<float>(), y.data_ptr<float>(),
-                                lse.data_ptr<float>(), scratch.data_ptr<float>(), qkv_grad.data_ptr<float>(),
-                                sums.data_ptr<float>());
+    kernels->of<float>().attention(shape, tile, scratch.data_ptr<float>(), y.data_ptr<float>(),
+                                   lse.data_ptr<float>());
+    kernels->of<float>().attention_backward(shape, tile, grad.data_ptr<float>(), y.data_ptr<float>(),
+                                            lse.data_ptr<float>(), scratch.data_ptr<float>(),
+                                            qkv_grad.data_ptr<float>(), sums.data_ptr<float>());
     return at::cat({y.view({-1}), lse, qkv_grad.view({-1}), sums.view({-1})});
   };
   expect_close(run(fast_), run(plain_).to(at::kDouble), 2e-6, "attention");
+}
+
+/// Loads and stores of the low-precision formats, in whole vectors and in parts of one.
+template <typename T>
+void expect_low_precision_rows_agree(const IsaKernels& fast, const IsaKernels& plain) {
+  constexpr at::ScalarType kType = c10::CppTypeToScalarType<T>::value;
+  const at::Tensor x = (random_tensor({5, 45}, 1) * 100).to(kType), bias = random_tensor({45}, 2);
+  const auto run = [&](const IsaKernels& kernels) {
+    const at::Tensor y = at::empty_like(x);
+    kernels.of<T>().add_bias(x.data_ptr<T>(), bias.data_ptr<float>(), y.data_ptr<T>(), 5, 45);
+    return y;
+  };
+  EXPECT_TRUE(same(run(fast), run(plain)));
+  EXPECT_TRUE(same(run(plain), (x.to(at::kFloat) + bias).to(kType)));
+}
+
+TEST_P(Isa, LowPrecision) {
+  expect_low_precision_rows_agree<c10::BFloat16>(*fast_, *plain_);
+  expect_low_precision_rows_agree<c10::Half>(*fast_, *plain_);
 }
 
 TEST_P(Isa, Adam) {
@@ -115,8 +137,9 @@ TEST_P(Isa, Adam) {
     const at::Tensor state = start.clone();
     state[3].abs_();
     float* p = state.data_ptr<float>();
-    kernels->adam(p, p + 83, p + 2 * 83, p + 3 * 83, 83,
-                  {.grad_scale = 0.5f, .decay_factor = 0.99f, .step_size = 0.1f, .correction2_sqrt = 0.3f});
+    kernels->of<float>().adam(
+        p, p + 83, p + 2 * 83, p + 3 * 83, nullptr, 83,
+        {.grad_scale = 0.5f, .decay_factor = 0.99f, .step_size = 0.1f, .correction2_sqrt = 0.3f});
     return state;
   };
   expect_close(run(fast_), run(plain_).to(at::kDouble), 1e-6, "adam");

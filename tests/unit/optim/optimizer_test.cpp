@@ -185,6 +185,49 @@ TEST(Optimizer, TakesTheRateByAppliedUpdatesAndKeepsTheLastOne) {
   }
 }
 
+TEST(Optimizer, TakesTheLossScaleOffBeforeClipping) {
+  Parameter plain = make_parameter("weight", {1, 2}), scaled = make_parameter("weight", {1, 2});
+  OptimizerConfig config = unclipped();
+  config.max_grad_norm = 1;
+  Optimizer without({plain}, config, {0.1f}), with({scaled}, config, {0.1f}, /*scales_loss=*/true);
+  const auto scale = with.scaled(at::ones({})).item<float>();
+  EXPECT_EQ(scale, 65536);
+  EXPECT_EQ(without.scaled(at::ones({})).item<float>(), 1);
+  plain.grad.copy_(tensor({3, 4}));
+  scaled.grad.copy_(tensor({3 * scale, 4 * scale}));
+  EXPECT_FLOAT_EQ(without.step().grad_norm.item<float>(), 5);
+  EXPECT_FLOAT_EQ(with.step().grad_norm.item<float>(), 5);
+  EXPECT_TRUE(at::equal(plain.value, scaled.value));
+}
+
+TEST(Optimizer, AnOverflowHalvesTheLossScaleAndGrowthDoublesIt) {
+  Parameter parameter = make_parameter("weight", {1});
+  Optimizer optimizer({parameter}, unclipped(), {1e-6f}, /*scales_loss=*/true);
+  parameter.grad.fill_(std::numeric_limits<float>::infinity());
+  EXPECT_EQ(optimizer.step().loss_scale.item<float>(), 32768);
+  for (int i = 0; i < 1999; ++i) {
+    parameter.grad.fill_(1);
+    EXPECT_EQ(optimizer.step().loss_scale.item<float>(), 32768);
+  }
+  EXPECT_EQ(state_of(optimizer).at("loss_scale_growth").item<int>(), 1999);
+  parameter.grad.fill_(1);
+  EXPECT_EQ(optimizer.step().loss_scale.item<float>(), 65536);
+  EXPECT_THAT(state_of(Optimizer({parameter}, unclipped(), {0.1f})), Not(Contains(Key("loss_scale"))));
+}
+
+TEST(Optimizer, KeepsLowPrecisionCopiesUpToDate) {
+  for (const auto type : {OptimizerType::kAdamW, OptimizerType::kSgd}) {
+    Parameter weight = make_parameter("weight", {1, 2}), bias = make_parameter("bias", {3});
+    weight.copy = weight.value.to(at::kBFloat16);
+    Optimizer optimizer({bias, weight}, unclipped(type), {0.1f});
+    weight.grad.fill_(1);
+    bias.grad.fill_(1);
+    optimizer.step();
+    EXPECT_FALSE(at::equal(weight.value, tensor({1, 2})));
+    EXPECT_TRUE(at::equal(weight.copy, weight.value.to(at::kBFloat16)));
+  }
+}
+
 TEST(Optimizer, StateIsLiveAndNamedByParameter) {
   Parameter parameter = make_parameter("layer.weight", {1, 2});
   Optimizer optimizer({parameter}, unclipped(), {0.1f});

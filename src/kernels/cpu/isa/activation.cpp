@@ -115,14 +115,13 @@ void with_activation(int64_t activation, const F& f) {
   }
 }
 
-}  // namespace
-
-void bias_activation_rows(const float* x, const float* bias, float* y, int64_t rows, int64_t cols,
+template <typename T>
+void bias_activation_rows(const T* x, const float* bias, T* y, int64_t rows, int64_t cols,
                           int64_t activation) {
   with_activation(activation, [&](auto function) {
     for (int64_t row = 0; row < rows; ++row) {
-      const float* in = x + row * cols;
-      float* out = y + row * cols;
+      const T* in = x + row * cols;
+      T* out = y + row * cols;
       for_vectors(cols, [&](int64_t c, auto part) {
         part.store(function.value(part.load(in + c) + part.load(bias + c)), out + c);
       });
@@ -130,8 +129,9 @@ void bias_activation_rows(const float* x, const float* bias, float* y, int64_t r
   });
 }
 
-void bias_activation_backward_rows(const float* grad, const float* x, const float* bias, float* x_grad,
-                                   float* bias_sums, int64_t rows, int64_t cols, int64_t activation) {
+template <typename T>
+void bias_activation_backward_rows(const T* grad, const T* x, const float* bias, T* x_grad, float* bias_sums,
+                                   int64_t rows, int64_t cols, int64_t activation) {
   with_activation(activation, [&](auto function) {
     for (int64_t row = 0; row < rows; ++row) {
       const int64_t start = row * cols;
@@ -144,6 +144,15 @@ void bias_activation_backward_rows(const float* grad, const float* x, const floa
     }
   });
 }
+
+}  // namespace
+
+template <typename T>
+void put_activation_kernels(ActivationKernels<T>& kernels) {
+  kernels.bias_activation = bias_activation_rows<T>;
+  kernels.bias_activation_backward = bias_activation_backward_rows<T>;
+}
+FINETUNE_FOR_ACTIVATION_TYPES(put_activation_kernels)
 
 }  // namespace CPU_CAPABILITY
 }  // namespace finetune::kernels::cpu

@@ -16,7 +16,8 @@ inline bool all_zero(const float* grad, const float* exp_avg, const float* exp_a
   return any.zero_mask() == (1 << kWidth) - 1;
 }
 
-inline void update(float* param, float* grad, float* exp_avg, float* exp_avg_sq, int64_t count,
+template <typename T>
+inline void update(float* param, float* grad, float* exp_avg, float* exp_avg_sq, T* copy, int64_t count,
                    const AdamScalars& scalars) {
   const Vec zero(0.0f);
   const Vec grad_scale(scalars.grad_scale), decay_factor(scalars.decay_factor), l2(scalars.l2);
@@ -32,14 +33,21 @@ inline void update(float* param, float* grad, float* exp_avg, float* exp_avg_sq,
     const Vec denominator = v.sqrt() / correction2_sqrt + eps;
     part.store(m, exp_avg + i);
     part.store(v, exp_avg_sq + i);
-    part.store(at::vec::fmadd(negative_step, m / denominator, p), param + i);
+    const Vec updated = at::vec::fmadd(negative_step, m / denominator, p);
+    part.store(updated, param + i);
+    if (copy != nullptr) part.store(updated, copy + i);
     part.store(zero, grad + i);
   });
 }
 
-}  // namespace
+/// `copy` at an element, or null where there is none.
+template <typename T>
+T* at_element(T* copy, int64_t i) {
+  return copy == nullptr ? nullptr : copy + i;
+}
 
-void adam_range(float* param, float* grad, float* exp_avg, float* exp_avg_sq, int64_t count,
+template <typename T>
+void adam_range(float* param, float* grad, float* exp_avg, float* exp_avg_sq, T* copy, int64_t count,
                 const AdamScalars& scalars) {
   // Words of the vocabulary that no row has used: moments and gradient are 0 and stay so, the parameter only
   // decays. Not writing them is a good part of this pass, which waits for memory.
@@ -48,14 +56,27 @@ void adam_range(float* param, float* grad, float* exp_avg, float* exp_avg_sq, in
   int64_t first = 0;
   for (; skips_zeros && first + kBlock <= count; first += kBlock) {
     if (!all_zero(grad + first, exp_avg + first, exp_avg_sq + first)) {
-      update(param + first, grad + first, exp_avg + first, exp_avg_sq + first, kBlock, scalars);
+      update(param + first, grad + first, exp_avg + first, exp_avg_sq + first, at_element(copy, first),
+             kBlock, scalars);
     } else if (scalars.decay_factor != 1.0f) {
-      for (int64_t i = first; i < first + kBlock; i += kWidth)
-        (Vec::loadu(param + i) * decay_factor).store(param + i);
+      for (int64_t i = first; i < first + kBlock; i += kWidth) {
+        const Vec decayed = Vec::loadu(param + i) * decay_factor;
+        decayed.store(param + i);
+        if (copy != nullptr) store_values(decayed, copy + i);
+      }
     }
   }
-  update(param + first, grad + first, exp_avg + first, exp_avg_sq + first, count - first, scalars);
+  update(param + first, grad + first, exp_avg + first, exp_avg_sq + first, at_element(copy, first),
+         count - first, scalars);
 }
+
+}  // namespace
+
+template <typename T>
+void put_adam_kernels(ActivationKernels<T>& kernels) {
+  kernels.adam = adam_range<T>;
+}
+FINETUNE_FOR_ACTIVATION_TYPES(put_adam_kernels)
 
 }  // namespace CPU_CAPABILITY
 }  // namespace finetune::kernels::cpu

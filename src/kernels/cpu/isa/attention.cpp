@@ -47,8 +47,9 @@ class Scratch {
 };
 
 /// to [keys, width] = (from [length, size] + bias) * scale, padded with zeros.
-inline void pack(const float* from, int64_t from_stride, const float* bias, float scale,
-                 const TileSizes& sizes, float* to) {
+template <typename T>
+inline void pack(const T* from, int64_t from_stride, const float* bias, float scale, const TileSizes& sizes,
+                 float* to) {
   const Vec factor(scale);
   for (int64_t row = 0; row < sizes.length; ++row, from += from_stride, to += sizes.width) {
     // The next head's part of the row: processors do not foresee strides of whole rows.
@@ -74,7 +75,8 @@ inline void transpose(const float* packed, const TileSizes& sizes, float* to) {
 }
 
 /// Asks for the lines of [length, size] that a tile is going to write at its end.
-inline void prefetch_for_writing(const float* rows, int64_t stride, const TileSizes& sizes) {
+template <typename T>
+inline void prefetch_for_writing(const T* rows, int64_t stride, const TileSizes& sizes) {
   for (int64_t row = 0; row < sizes.length; ++row, rows += stride) {
     __builtin_prefetch(rows, 1, 2);
     __builtin_prefetch(rows + sizes.size - 1, 1, 2);
@@ -127,10 +129,11 @@ struct PackedTile {
     transposed_k = scratch.take(sizes.keys * sizes.width);
   }
 
-  void fill(const AttentionShape& shape, const AttentionTile& tile, const TileSizes& sizes) {
+  template <typename T>
+  void fill(const AttentionShape<T>& shape, const AttentionTile& tile, const TileSizes& sizes) {
     const int64_t stride = 3 * shape.hidden;
     const int64_t column = tile.head * sizes.size;
-    const float* from = shape.qkv + tile.start * stride + column;
+    const T* from = shape.qkv + tile.start * stride + column;
     const float* bias = shape.qkv_bias + column;
     pack(from, stride, bias, shape.scale, sizes, q);
     pack(from + shape.hidden, stride, bias + shape.hidden, 1.0f, sizes, k);
@@ -158,7 +161,8 @@ inline float exponentials(float* scores, int64_t length, float& largest) {
 }
 
 /// rows [count, size] times `scale` into `to`, whose column sums are left in `sums`.
-inline void unpack(const float* rows, int64_t count, const TileSizes& sizes, float scale, float* to,
+template <typename T>
+inline void unpack(const float* rows, int64_t count, const TileSizes& sizes, float scale, T* to,
                    int64_t to_stride, float* sums) {
   const Vec factor(scale);
   std::fill(sums, sums + sizes.size, 0.0f);
@@ -171,18 +175,8 @@ inline void unpack(const float* rows, int64_t count, const TileSizes& sizes, flo
   }
 }
 
-}  // namespace
-
-int64_t attention_scratch(int64_t max_length, int64_t head_size, bool backward) {
-  const TileSizes sizes(std::max<int64_t>(max_length, 1), head_size);
-  const int64_t rows = sizes.keys * sizes.width;
-  const int64_t block = sizes.queries * sizes.keys;
-  const int64_t mask = 3 * round_up(sizes.queries * sizes.calls, kCallsAtOnce);
-  const int64_t pieces = 16 * Scratch::kAlignment;  // rounding up of each
-  return (backward ? 9 * rows + 2 * block : 5 * rows + block) + mask + pieces;
-}
-
-void attention_tile(const AttentionShape& shape, const AttentionTile& tile, float* memory, float* output,
+template <typename T>
+void attention_tile(const AttentionShape<T>& shape, const AttentionTile& tile, float* memory, T* output,
                     float* log_sum_exp) {
   const TileSizes sizes(tile.length, shape.head_size);
   Scratch scratch(memory);
@@ -215,7 +209,7 @@ void attention_tile(const AttentionShape& shape, const AttentionTile& tile, floa
     }
     small_product({scores, sizes.keys, 1}, packed.v, sizes.width, queries, sizes.width, sizes.length, result,
                   sizes.width);
-    float* out = output + (tile.start + first) * shape.hidden + tile.head * sizes.size;
+    T* out = output + (tile.start + first) * shape.hidden + tile.head * sizes.size;
     for (int64_t query = 0; query < queries; ++query) {
       for_vectors(sizes.size, [&](int64_t c, auto part) {
         part.store(part.load(result + query * sizes.width + c), out + query * shape.hidden + c);
@@ -224,8 +218,9 @@ void attention_tile(const AttentionShape& shape, const AttentionTile& tile, floa
   }
 }
 
-void attention_backward_tile(const AttentionShape& shape, const AttentionTile& tile, const float* grad,
-                             const float* output, const float* log_sum_exp, float* memory, float* qkv_grad,
+template <typename T>
+void attention_backward_tile(const AttentionShape<T>& shape, const AttentionTile& tile, const T* grad,
+                             const T* output, const float* log_sum_exp, float* memory, T* qkv_grad,
                              float* bias_sums) {
   const TileSizes sizes(tile.length, shape.head_size);
   const int64_t rows = sizes.keys * sizes.width;
@@ -243,7 +238,7 @@ void attention_backward_tile(const AttentionShape& shape, const AttentionTile& t
   const int64_t column = tile.head * sizes.size;
   const int64_t out_start = tile.start * shape.hidden + column;
   const int64_t stride = 3 * shape.hidden;
-  float* to = qkv_grad + tile.start * stride + column;
+  T* to = qkv_grad + tile.start * stride + column;
   for (int64_t part = 0; part < 3; ++part) prefetch_for_writing(to + part * shape.hidden, stride, sizes);
   packed.fill(shape, tile, sizes);
   transpose(packed.v, sizes, transposed_v);
@@ -261,7 +256,7 @@ void attention_backward_tile(const AttentionShape& shape, const AttentionTile& t
     if (drops) mask.draw(shape.draw, tile.head, shape.token_keys + tile.start + first, queries);
     for (int64_t query = 0; query < queries; ++query) {
       // The softmax's inner product equals the output's with its gradient.
-      const float* out = output + out_start + (first + query) * shape.hidden;
+      const T* out = output + out_start + (first + query) * shape.hidden;
       __builtin_prefetch(out + sizes.size, 0, 2);
       __builtin_prefetch(out + 2 * sizes.size - 1, 0, 2);
       Vec product(0.0f);
@@ -300,6 +295,24 @@ void attention_backward_tile(const AttentionShape& shape, const AttentionTile& t
   unpack(v_grad, sizes.length, sizes, 1.0f, to + 2 * shape.hidden, stride,
          bias_sums + 2 * shape.hidden + column);
 }
+
+}  // namespace
+
+int64_t attention_scratch(int64_t max_length, int64_t head_size, bool backward) {
+  const TileSizes sizes(std::max<int64_t>(max_length, 1), head_size);
+  const int64_t rows = sizes.keys * sizes.width;
+  const int64_t block = sizes.queries * sizes.keys;
+  const int64_t mask = 3 * round_up(sizes.queries * sizes.calls, kCallsAtOnce);
+  const int64_t pieces = 16 * Scratch::kAlignment;  // rounding up of each
+  return (backward ? 9 * rows + 2 * block : 5 * rows + block) + mask + pieces;
+}
+
+template <typename T>
+void put_attention_kernels(ActivationKernels<T>& kernels) {
+  kernels.attention = attention_tile<T>;
+  kernels.attention_backward = attention_backward_tile<T>;
+}
+FINETUNE_FOR_ACTIVATION_TYPES(put_attention_kernels)
 
 }  // namespace CPU_CAPABILITY
 }  // namespace finetune::kernels::cpu

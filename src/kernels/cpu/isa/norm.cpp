@@ -9,8 +9,8 @@ inline namespace CPU_CAPABILITY {
 namespace {
 
 /// Mean and reciprocal deviation of `x`, whose sum is known, then the normalised row.
-inline void normalise(const NormRows& shape, const float* x, float total, float* y, float* mean,
-                      float* rstd) {
+template <typename T>
+inline void normalise(const NormRows& shape, const T* x, float total, T* y, float* mean, float* rstd) {
   const auto count = static_cast<float>(shape.cols);
   const float center = total / count;
   Vec squares(0.0f);
@@ -28,8 +28,9 @@ inline void normalise(const NormRows& shape, const float* x, float total, float*
 }
 
 /// out = dropout(x + x_bias) + residual of one row; returns its sum.
-inline float add_row(const NormRows& shape, const float* x, const float* x_bias, const float* residual,
-                     int64_t token_key, const DropoutDraw& draw, float* out) {
+template <typename T>
+inline float add_row(const NormRows& shape, const T* x, const float* x_bias, const T* residual,
+                     int64_t token_key, const DropoutDraw& draw, T* out) {
   Vec total(0.0f);
   RowMask mask;
   const Vec scale(draw.scale);
@@ -46,8 +47,9 @@ inline float add_row(const NormRows& shape, const float* x, const float* x_bias,
   return sum(total);
 }
 
-inline float add_row_without_dropout(const NormRows& shape, const float* x, const float* x_bias,
-                                     const float* residual, float* out) {
+template <typename T>
+inline float add_row_without_dropout(const NormRows& shape, const T* x, const float* x_bias,
+                                     const T* residual, T* out) {
   Vec total(0.0f);
   for_vectors(shape.cols, [&](int64_t c, auto part) {
     const Vec value = part.load(x + c) + part.load(x_bias + c) + part.load(residual + c);
@@ -59,7 +61,8 @@ inline float add_row_without_dropout(const NormRows& shape, const float* x, cons
 
 /// The two means that the gradient of a normalised row takes off: of g and of g * standard, where g is grad *
 /// weight. Adds to the sums of weight and bias on the way.
-inline void row_means(const NormRows& shape, const float* grad, const float* x, float mean, float rstd,
+template <typename T>
+inline void row_means(const NormRows& shape, const T* grad, const T* x, float mean, float rstd,
                       const NormGradSums& sums, float& mean_grad, float& mean_product) {
   Vec total(0.0f);
   Vec product(0.0f);
@@ -78,20 +81,20 @@ inline void row_means(const NormRows& shape, const float* grad, const float* x, 
   mean_product = sum(product) / count;
 }
 
-}  // namespace
-
-void layer_norm_rows(const NormRows& shape, const float* x, float* y, float* mean, float* rstd) {
+template <typename T>
+void layer_norm_rows(const NormRows& shape, const T* x, T* y, float* mean, float* rstd) {
   for (int64_t row = 0; row < shape.rows; ++row) {
-    const float* in = x + row * shape.cols;
+    const T* in = x + row * shape.cols;
     Vec total(0.0f);
     for_vectors(shape.cols, [&](int64_t c, auto part) { total = total + part.load(in + c); });
     normalise(shape, in, sum(total), y + row * shape.cols, mean + row, rstd + row);
   }
 }
 
-void dropout_add_layer_norm_rows(const NormRows& shape, const float* x, const float* x_bias,
-                                 const float* residual, const int64_t* token_keys, const DropoutDraw& draw,
-                                 float* y, float* sum_out, float* mean, float* rstd) {
+template <typename T>
+void dropout_add_layer_norm_rows(const NormRows& shape, const T* x, const float* x_bias, const T* residual,
+                                 const int64_t* token_keys, const DropoutDraw& draw, T* y, T* sum_out,
+                                 float* mean, float* rstd) {
   for (int64_t row = 0; row < shape.rows; ++row) {
     const int64_t start = row * shape.cols;
     const float total =
@@ -102,10 +105,10 @@ void dropout_add_layer_norm_rows(const NormRows& shape, const float* x, const fl
   }
 }
 
-void layer_norm_backward_rows(const NormRows& shape, const float* grad, const float* sum_in,
-                              const float* mean, const float* rstd, const int64_t* token_keys,
-                              const DropoutDraw& draw, float* sum_grad, float* x_grad,
-                              const NormGradSums& sums) {
+template <typename T>
+void layer_norm_backward_rows(const NormRows& shape, const T* grad, const T* sum_in, const float* mean,
+                              const float* rstd, const int64_t* token_keys, const DropoutDraw& draw,
+                              T* sum_grad, T* x_grad, const NormGradSums& sums) {
   RowMask mask;
   const Vec scale(draw.scale);
   for (int64_t row = 0; row < shape.rows; ++row) {
@@ -132,6 +135,16 @@ void layer_norm_backward_rows(const NormRows& shape, const float* grad, const fl
     }
   }
 }
+
+}  // namespace
+
+template <typename T>
+void put_norm_kernels(ActivationKernels<T>& kernels) {
+  kernels.layer_norm = layer_norm_rows<T>;
+  kernels.dropout_add_layer_norm = dropout_add_layer_norm_rows<T>;
+  kernels.layer_norm_backward = layer_norm_backward_rows<T>;
+}
+FINETUNE_FOR_ACTIVATION_TYPES(put_norm_kernels)
 
 }  // namespace CPU_CAPABILITY
 }  // namespace finetune::kernels::cpu

@@ -5,31 +5,29 @@
 
 namespace finetune::kernels::cpu {
 inline namespace CPU_CAPABILITY {
+namespace {
 
-void add_to(const float* x, float* sums, int64_t cols) {
+template <typename T>
+void add_row_to(const T* x, float* sums, int64_t cols) {
   for_vectors(cols,
               [&](int64_t c, auto part) { part.store(part.load(sums + c) + part.load(x + c), sums + c); });
 }
 
-void column_sums(const float* x, int64_t rows, int64_t cols, float* sums) {
-  for (int64_t row = 0; row < rows; ++row) add_to(x + row * cols, sums, cols);
+template <typename T>
+void column_sums(const T* x, int64_t rows, int64_t cols, float* sums) {
+  for (int64_t row = 0; row < rows; ++row) add_row_to(x + row * cols, sums, cols);
 }
 
-void add_bias_rows(const float* x, const float* bias, float* y, int64_t rows, int64_t cols) {
+template <typename T>
+void add_bias_rows(const T* x, const float* bias, T* y, int64_t rows, int64_t cols) {
   for (int64_t row = 0; row < rows; ++row, x += cols, y += cols) {
     for_vectors(cols,
                 [&](int64_t c, auto part) { part.store(part.load(x + c) + part.load(bias + c), y + c); });
   }
 }
 
-void embedding_row(const float* word, const float* position, const float* type, float* y, int64_t cols) {
-  for_vectors(cols, [&](int64_t c, auto part) {
-    const Vec both = part.load(word + c) + part.load(position + c);
-    part.store(type == nullptr ? both : both + part.load(type + c), y + c);
-  });
-}
-
-void dropout_rows(const float* x, const int64_t* token_keys, float* y, int64_t rows, int64_t cols,
+template <typename T>
+void dropout_rows(const T* x, const int64_t* token_keys, T* y, int64_t rows, int64_t cols,
                   const DropoutDraw& draw) {
   RowMask mask;
   const Vec scale(draw.scale);
@@ -43,6 +41,25 @@ void dropout_rows(const float* x, const int64_t* token_keys, float* y, int64_t r
     }
   }
 }
+
+}  // namespace
+
+void add_to(const float* x, float* sums, int64_t cols) { add_row_to(x, sums, cols); }
+
+void embedding_row(const float* word, const float* position, const float* type, float* y, int64_t cols) {
+  for_vectors(cols, [&](int64_t c, auto part) {
+    const Vec both = part.load(word + c) + part.load(position + c);
+    part.store(type == nullptr ? both : both + part.load(type + c), y + c);
+  });
+}
+
+template <typename T>
+void put_row_kernels(ActivationKernels<T>& kernels) {
+  kernels.add_bias = add_bias_rows<T>;
+  kernels.column_sums = column_sums<T>;
+  kernels.dropout = dropout_rows<T>;
+}
+FINETUNE_FOR_ACTIVATION_TYPES(put_row_kernels)
 
 }  // namespace CPU_CAPABILITY
 }  // namespace finetune::kernels::cpu

@@ -3,6 +3,7 @@
 #include <ATen/cpu/vec/vec.h>
 
 #include <cstdint>
+#include <type_traits>
 
 /// Float vectors of the instruction set that this file is being compiled for. Everything lies in a namespace
 /// of that set's name: the same inline function compiled twice must not be one symbol to the linker.
@@ -13,18 +14,93 @@ using Vec = at::vec::Vectorized<float>;
 using IntVec = at::vec::Vectorized<int32_t>;
 constexpr int64_t kWidth = Vec::size();
 
+/// `kWidth` values of an activation's type, as floats.
+template <typename T>
+inline Vec load_values(const T* p) {
+  if constexpr (std::is_same_v<T, float>) {
+    return Vec::loadu(p);
+  } else {
+#if defined(CPU_CAPABILITY_AVX512)
+    const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    __m512 values;
+#elif defined(CPU_CAPABILITY_AVX2)
+    const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    __m256 values;
+#endif
+#if defined(CPU_CAPABILITY_AVX512) || defined(CPU_CAPABILITY_AVX2)
+    if constexpr (std::is_same_v<T, c10::BFloat16>) {
+      at::vec::cvtbf16_fp32(raw, values);
+    } else {
+      at::vec::cvtfp16_fp32(raw, values);
+    }
+    return values;
+#else
+    float values[kWidth];
+    for (int64_t i = 0; i < kWidth; ++i) values[i] = static_cast<float>(p[i]);
+    return Vec::loadu(values);
+#endif
+  }
+}
+
+/// Floats as an activation's type, rounded to nearest even.
+template <typename T>
+inline void store_values(const Vec& v, T* p) {
+  if constexpr (std::is_same_v<T, float>) {
+    v.store(p);
+  } else {
+#if defined(CPU_CAPABILITY_AVX512) || defined(CPU_CAPABILITY_AVX2)
+    const auto raw = [&] {
+      if constexpr (std::is_same_v<T, c10::BFloat16>) {
+        return at::vec::cvtfp32_bf16(v);
+      } else {
+        return at::vec::cvtfp32_fp16(v);
+      }
+    }();
+    __builtin_memcpy(p, &raw, sizeof(raw));
+#else
+    float values[kWidth];
+    v.store(values);
+    for (int64_t i = 0; i < kWidth; ++i) p[i] = static_cast<T>(values[i]);
+#endif
+  }
+}
+
 /// A whole vector of memory. `only` is `v` in the vector's own lanes and `others` elsewhere.
 struct Whole {
-  Vec load(const float* p) const { return Vec::loadu(p); }
-  void store(const Vec& v, float* p) const { v.store(p); }
+  template <typename T>
+  Vec load(const T* p) const {
+    return load_values(p);
+  }
+  template <typename T>
+  void store(const Vec& v, T* p) const {
+    store_values(v, p);
+  }
   Vec only(const Vec& v, float = 0.0f) const { return v; }
 };
 
-/// The first `count` floats of a vector; the others load as 0 and are not stored.
+/// The first `count` values of a vector; the others load as 0 and are not stored.
 struct Part {
   int count;
-  Vec load(const float* p) const { return Vec::loadu(p, count); }
-  void store(const Vec& v, float* p) const { v.store(p, count); }
+  template <typename T>
+  Vec load(const T* p) const {
+    if constexpr (std::is_same_v<T, float>) {
+      return Vec::loadu(p, count);
+    } else {
+      T values[kWidth] = {};
+      __builtin_memcpy(values, p, static_cast<size_t>(count) * sizeof(T));
+      return load_values(values);
+    }
+  }
+  template <typename T>
+  void store(const Vec& v, T* p) const {
+    if constexpr (std::is_same_v<T, float>) {
+      v.store(p, count);
+    } else {
+      T values[kWidth];
+      store_values(v, values);
+      __builtin_memcpy(p, values, static_cast<size_t>(count) * sizeof(T));
+    }
+  }
   Vec only(const Vec& v, float others = 0.0f) const { return Vec::set(Vec(others), v, count); }
 };
 

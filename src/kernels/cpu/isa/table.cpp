@@ -5,25 +5,34 @@
 
 namespace finetune::kernels::cpu {
 inline namespace CPU_CAPABILITY {
+namespace {
 
-extern const IsaKernels kTable;
-const IsaKernels kTable{
-    .name = FINETUNE_STRING(CPU_CAPABILITY),
-    .add_bias = add_bias_rows,
-    .column_sums = column_sums,
-    .bias_activation = bias_activation_rows,
-    .bias_activation_backward = bias_activation_backward_rows,
-    .dropout = dropout_rows,
-    .layer_norm = layer_norm_rows,
-    .dropout_add_layer_norm = dropout_add_layer_norm_rows,
-    .layer_norm_backward = layer_norm_backward_rows,
-    .attention_scratch = attention_scratch,
-    .attention = attention_tile,
-    .attention_backward = attention_backward_tile,
-    .embedding_row = embedding_row,
-    .add_to = add_to,
-    .adam = adam_range,
-};
+template <typename T>
+ActivationKernels<T> activation_kernels() {
+  ActivationKernels<T> kernels{};
+  put_row_kernels(kernels);
+  put_activation_kernels(kernels);
+  put_norm_kernels(kernels);
+  put_attention_kernels(kernels);
+  put_adam_kernels(kernels);
+  return kernels;
+}
+
+}  // namespace
+
+const IsaKernels& kernel_table();
+const IsaKernels& kernel_table() {
+  static const IsaKernels table{
+      .name = FINETUNE_STRING(CPU_CAPABILITY),
+      .float32 = activation_kernels<float>(),
+      .bfloat16 = activation_kernels<c10::BFloat16>(),
+      .float16 = activation_kernels<c10::Half>(),
+      .attention_scratch = attention_scratch,
+      .embedding_row = embedding_row,
+      .add_to = add_to,
+  };
+  return table;
+}
 
 }  // namespace CPU_CAPABILITY
 }  // namespace finetune::kernels::cpu
