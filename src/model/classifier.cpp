@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace finetune {
 namespace {
 
@@ -29,6 +31,13 @@ at::Tensor SequenceClassifier::forward(const Batch& batch, const ForwardMode& mo
 
 void SequenceClassifier::initialize_parameters(uint64_t seed) {
   for (Parameter parameter : store_.parameters()) {
+    initialize(parameter, config_.initializer_range, seed, config_.pad_token_id);
+  }
+}
+
+void SequenceClassifier::initialize_parameters(uint64_t seed, const std::vector<std::string>& names) {
+  for (Parameter parameter : store_.parameters()) {
+    if (std::find(names.begin(), names.end(), parameter.name) == names.end()) continue;
     initialize(parameter, config_.initializer_range, seed, config_.pad_token_id);
   }
 }

@@ -48,14 +48,15 @@ int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch) {
 }
 
 void load_initial_weights(const RunConfig& config, SequenceClassifier& model) {
-  model.initialize_parameters(config.seed);
   if (config.model.init == WeightInit::kRandom) {
+    model.initialize_parameters(config.seed);
     refresh_copies(model.parameters());
     spdlog::info("model.init is random: no weights are loaded");
     return;
   }
   const LoadReport report =
       load_pretrained(config.model.path, named_tensors(model.parameters()), model.base_prefix());
+  model.initialize_parameters(config.seed, report.missing);
   refresh_copies(model.parameters());
   if (!report.missing.empty()) {
     spdlog::info("not in the weights, so newly initialised: {}", join_some(report.missing));

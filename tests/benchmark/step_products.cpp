@@ -1,6 +1,7 @@
 // The floor of a training step: only its matrix products (every linear layer of a MiniLM-sized encoder:
 // forward, gradient of the input, gradient of the weight), in their shapes, with outputs allocated once.
-// Usage: step_products TOKENS THREADS Prints {"seconds": best of several}.
+// Usage: step_products TOKENS THREADS [PRECISION]
+// Prints {"seconds": best of several, "library_mb": resident memory before any tensor was made}.
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -9,9 +10,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "finetune/core/clock.h"
+#include "finetune/device/device.h"
 
 namespace {
 
@@ -21,13 +24,13 @@ constexpr int kRepetitions = 9;
 struct Product {
   at::Tensor x, weight, y, grad_y, grad_x, grad_weight;
 
-  Product(int64_t tokens, int64_t in, int64_t out)
-      : x(at::randn({tokens, in})),
-        weight(at::randn({out, in})),
-        y(at::empty({tokens, out})),
-        grad_y(at::randn({tokens, out})),
-        grad_x(at::empty({tokens, in})),
-        grad_weight(at::zeros({out, in})) {}
+  Product(int64_t tokens, int64_t in, int64_t out, at::ScalarType type)
+      : x(at::randn({tokens, in}).to(type)),
+        weight(at::randn({out, in}).to(type)),
+        y(at::empty({tokens, out}, type)),
+        grad_y(at::randn({tokens, out}).to(type)),
+        grad_x(at::empty({tokens, in}, type)),
+        grad_weight(at::zeros({out, in}, type)) {}
 
   void run() {
     at::mm_out(y, x, weight.t());
@@ -41,13 +44,16 @@ struct Product {
 int main(int argc, char** argv) {
   const int64_t tokens = argc > 1 ? std::atoll(argv[1]) : 2048;
   at::set_num_threads(argc > 2 ? std::atoi(argv[2]) : 2);
+  const at::ScalarType type = argc > 3 && std::strcmp(argv[3], "bf16") == 0 ? at::kBFloat16 : at::kFloat;
   const at::NoGradGuard no_grad;
+  const double library = static_cast<double>(
+      finetune::open_device("cpu", at::get_num_threads()).services->memory(c10::Device(c10::kCPU)).allocated);
   std::vector<Product> products;
   for (int64_t layer = 0; layer < kLayers; ++layer) {
-    products.emplace_back(tokens, kHidden, 3 * kHidden);
-    products.emplace_back(tokens, kHidden, kHidden);
-    products.emplace_back(tokens, kHidden, kIntermediate);
-    products.emplace_back(tokens, kIntermediate, kHidden);
+    products.emplace_back(tokens, kHidden, 3 * kHidden, type);
+    products.emplace_back(tokens, kHidden, kHidden, type);
+    products.emplace_back(tokens, kHidden, kIntermediate, type);
+    products.emplace_back(tokens, kIntermediate, kHidden, type);
   }
   double best = 1e30;
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {
@@ -55,5 +61,5 @@ int main(int argc, char** argv) {
     for (Product& product : products) product.run();
     best = std::min(best, finetune::monotonic_seconds() - began);
   }
-  std::printf("{\"seconds\": %.6f}\n", best);
+  std::printf("{\"seconds\": %.6f, \"library_mb\": %.1f}\n", best, library / (1 << 20));
 }

@@ -22,8 +22,11 @@ class SequenceClassifier {
   const std::vector<Parameter>& parameters() const { return store_.parameters(); }
   std::string base_prefix() const { return encoder_->base_prefix(); }
 
-  /// Gives every parameter its initial value (see `initialize`); weights are loaded over them.
+  /// Gives every parameter its initial value (see `initialize`).
   void initialize_parameters(uint64_t seed);
+  /// The same for some, by name: what a weights file did not fill. Drawing values for all of a model takes
+  /// longer than reading them.
+  void initialize_parameters(uint64_t seed, const std::vector<std::string>& names);
 
  private:
   EncoderConfig config_;

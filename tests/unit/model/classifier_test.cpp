@@ -104,6 +104,18 @@ TEST(SequenceClassifier, InitialWeightsDependOnTheSeedAndTheNameAlone) {
   EXPECT_FALSE(at::equal(parameters[5].value, parameters[7].value)) << "query and key differ";
 }
 
+TEST(SequenceClassifier, InitialisesOnlyTheNamesItIsGiven) {
+  SequenceClassifier all(tiny(), 3, c10::Device(c10::kCPU)), some(tiny(), 3, c10::Device(c10::kCPU));
+  all.initialize_parameters(1);
+  for (const Parameter& parameter : some.parameters()) parameter.value.fill_(7);
+  some.initialize_parameters(1, {"classifier.weight"});
+  for (size_t i = 0; i < all.parameters().size(); ++i) {
+    const Parameter &whole = all.parameters()[i], &part = some.parameters()[i];
+    const bool named = part.name == "classifier.weight";
+    EXPECT_TRUE(at::equal(part.value, named ? whole.value : at::full_like(part.value, 7))) << part.name;
+  }
+}
+
 TEST(SequenceClassifier, ARowsLogitsDoNotDependOnItsNeighbours) {
   SequenceClassifier model(tiny(), 3, c10::Device(c10::kCPU));
   model.initialize_parameters(1);
