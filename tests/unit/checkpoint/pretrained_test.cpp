@@ -1,6 +1,7 @@
 #include "finetune/checkpoint/pretrained.h"
 
 #include "checkpoint/support.h"
+#include "finetune/checkpoint/pth.h"
 #include "finetune/checkpoint/safetensors.h"
 
 namespace finetune {
@@ -15,6 +16,7 @@ using ::testing::Not;
 using testing::numbers;
 using ::testing::SizeIs;
 using testing::write_bytes;
+namespace fs = std::filesystem;
 
 const std::string kPrefix = "bert.";
 
@@ -175,7 +177,7 @@ TEST_F(PretrainedTest, MissingAndTruncatedWeights) {
   EXPECT_THAT(load_error(model()),
               AllOf(HasSubstr(folder_.string()), HasSubstr("neither model.safetensors nor")));
   write_bytes(folder_ / "pytorch_model.bin", "PK");
-  EXPECT_THAT(load_error(model()), AllOf(HasSubstr("pytorch_model.bin"), HasSubstr("save_pretrained")));
+  EXPECT_THAT(load_error(model()), AllOf(HasSubstr("pytorch_model.bin"), HasSubstr("no file of torch.save")));
   write_weights(same);
   const std::string bytes = read_file(folder_ / "model.safetensors");
   write_bytes(folder_ / "model.safetensors", bytes.substr(0, bytes.size() - 4));
@@ -259,6 +261,30 @@ TEST_F(PretrainedTest, AnExportThatFailsKeepsTheOldDirectory) {
       AllOf(HasSubstr("vocab.txt"), HasSubstr("No space left on device"), HasSubstr("bytes are needed")));
   EXPECT_EQ(read_model_config(target).at("version"), 1);
   EXPECT_THAT(testing::strange_names(folder_), ElementsAre("model"));
+}
+
+/// pytorch_model.bin, as torch.save wrote it, whole and by an index.
+TEST_F(PretrainedTest, PickledWeights) {
+  const fs::path saved = fs::path(FINETUNE_TEST_DATA) / "cases" / "24-pth-file-layouts" / "zip.pth";
+  const PthFile file(saved);
+  const NamedTensors written = file.tensors(file.state_dict());
+  for (const bool in_parts : {false, true}) {
+    const std::string name = in_parts ? "pytorch_model-00001-of-00001.bin" : "pytorch_model.bin";
+    fs::copy_file(saved, folder_ / name);
+    if (in_parts) {
+      fs::remove(folder_ / "pytorch_model.bin");
+      Json index{{"weight_map", Json::object()}};
+      for (const auto& [tensor, unused] : written) index["weight_map"][tensor] = name;
+      write_bytes(folder_ / "pytorch_model.bin.index.json", index.dump());
+    }
+    NamedTensors parameters;
+    for (const auto& [tensor, value] : written) parameters.push_back({tensor, at::full_like(value, 9)});
+    const LoadReport report = load_pretrained(folder_, parameters, "bert.");
+    EXPECT_EQ(report.loaded.size(), written.size());
+    EXPECT_TRUE(report.missing.empty() && report.unexpected.empty());
+    for (size_t i = 0; i < written.size(); ++i)
+      EXPECT_TRUE(at::equal(parameters[i].tensor, written[i].tensor)) << written[i].name;
+  }
 }
 
 }  // namespace
