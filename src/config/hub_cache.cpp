@@ -1,23 +1,14 @@
 #include "hub_cache.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <system_error>
 #include <vector>
 
+#include "finetune/core/environment.h"
+
 namespace finetune::config {
-namespace {
-
 namespace fs = std::filesystem;
-
-std::optional<fs::path> environment_path(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr || *value == '\0') return std::nullopt;
-  return fs::path(value);
-}
-
-}  // namespace
 
 bool may_be_hub_id(std::string_view text) {
   char previous = '/';
@@ -34,8 +25,7 @@ bool may_be_hub_id(std::string_view text) {
 fs::path hub_cache_folder() {
   if (const auto folder = environment_path("HF_HUB_CACHE")) return *folder;
   if (const auto folder = environment_path("HF_HOME")) return *folder / "hub";
-  const auto cache = environment_path("XDG_CACHE_HOME");
-  return (cache ? *cache : environment_path("HOME").value_or("/") / ".cache") / "huggingface" / "hub";
+  return user_cache_folder() / "huggingface" / "hub";
 }
 
 std::optional<fs::path> find_in_hub_cache(const std::string& id) {

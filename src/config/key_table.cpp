@@ -160,6 +160,10 @@ constexpr auto kDataKeys = [](auto& s) {
         "The share of the training rows that is held out for validation, where validation names no file.");
   s.key("max_rows", &T::max_rows, integer(1), "Train on the first rows only, so many. Unset: all.");
   s.key("shuffle", &T::shuffle, Boolean{}, "Draw a new order of rows for every epoch.");
+  s.key("cache_dir", &T::cache_dir, CacheFolder{},
+        "Folder that keeps encoded rows for the next run on the same files. auto: tokens/ in "
+        "$FINETUNE_CACHE, else "
+        "in finetune/ in $XDG_CACHE_HOME or ~/.cache, for files of a megabyte and more. none: keep nothing.");
 };
 
 constexpr auto kTrainKeys = [](auto& s) {

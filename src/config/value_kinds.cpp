@@ -138,6 +138,13 @@ Refusal Path::read(const Json& value, const std::filesystem::path& base, std::fi
 
 Json Path::write(const std::filesystem::path& value) const { return escape_variables(value.string()); }
 
+Refusal CacheFolder::read(const Json& value, const std::filesystem::path& base,
+                          std::filesystem::path& out) const {
+  if (auto refusal = Path::read(value, base, out)) return refusal;
+  if (value == "auto" || value == "none") out = value.get<std::string>();
+  return {};
+}
+
 Refusal ModelPath::read(const Json& value, const std::filesystem::path& base,
                         std::filesystem::path& out) const {
   if (auto refusal = Path::read(value, base, out)) return refusal;

@@ -164,6 +164,11 @@ struct ModelPath : Path {
   Refusal read(const Json& value, const std::filesystem::path& base, std::filesystem::path& out) const;
 };
 
+/// A folder, made absolute; the words `auto` and `none` stay.
+struct CacheFolder : Path {
+  Refusal read(const Json& value, const std::filesystem::path& base, std::filesystem::path& out) const;
+};
+
 /// A list, each item of one kind.
 template <class Item>
 struct List {

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -28,28 +30,38 @@ int open_or_throw(const std::filesystem::path& path, int flags, const char* acti
   return descriptor;
 }
 
+/// Closed at the end of its scope.
+struct Descriptor {
+  explicit Descriptor(int descriptor) : value(descriptor) {}
+  ~Descriptor() { ::close(value); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  const int value;
+};
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
-  const int descriptor = open_or_throw(path, O_RDONLY, "open");
   std::string content;
-  struct stat info {};
-  if (::fstat(descriptor, &info) == 0 && info.st_size > 0) content.reserve(static_cast<size_t>(info.st_size));
-  char buffer[1 << 16];
-  while (true) {
-    const ssize_t count = ::read(descriptor, buffer, sizeof(buffer));
-    if (count < 0) {
-      if (errno == EINTR) continue;
-      const int error = errno;
-      ::close(descriptor);
-      errno = error;
-      throw_errno("read", path);
-    }
-    if (count == 0) break;
-    content.append(buffer, static_cast<size_t>(count));
-  }
-  ::close(descriptor);
+  std::error_code unknown;
+  const auto size = std::filesystem::file_size(path, unknown);
+  if (!unknown) content.reserve(size);
+  read_in_pieces(path, [&](std::string_view piece) { content.append(piece); });
   return content;
+}
+
+void read_in_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& sink) {
+  // Small enough to stay in the cache between the kernel's copy and the sink.
+  constexpr size_t kPieceBytes = size_t{256} << 10;
+  const Descriptor file(open_or_throw(path, O_RDONLY, "open"));
+  const auto buffer = std::make_unique_for_overwrite<char[]>(kPieceBytes);
+  while (true) {
+    const ssize_t count = ::read(file.value, buffer.get(), kPieceBytes);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_errno("read", path);
+    if (count == 0) return;
+    sink({buffer.get(), static_cast<size_t>(count)});
+  }
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
@@ -130,10 +142,17 @@ void sync_directory(const std::filesystem::path& directory) {
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
+  write_file_atomically(path, std::span(&content, 1));
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
+  // Processes and threads may replace the same file at once.
+  static std::atomic<int> count{0};
+  const std::filesystem::path temporary =
+      path.string() + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count.fetch_add(1));
   try {
     OutputFile file(temporary);
-    file.write(content);
+    for (const std::string_view piece : pieces) file.write(piece);
     file.sync();
     file.close();
     std::filesystem::rename(temporary, path);

@@ -1,6 +1,8 @@
 #include "finetune/core/text.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <numeric>
 
 namespace finetune {
@@ -19,6 +21,14 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
+}
+
+/// Whether there are eight bytes and all are below 0x80.
+bool is_ascii(const unsigned char* bytes, size_t size) {
+  uint64_t word = 0;
+  if (size < sizeof(word)) return false;
+  std::memcpy(&word, bytes, sizeof(word));
+  return (word & 0x8080808080808080u) == 0;
 }
 
 }  // namespace
@@ -51,7 +61,7 @@ size_t find_invalid_utf8(std::string_view text) {
   while (i < size) {
     const unsigned char lead = bytes[i];
     if (lead < 0x80) {
-      ++i;
+      i += is_ascii(bytes + i, size - i) ? sizeof(uint64_t) : 1;
       continue;
     }
     const size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2

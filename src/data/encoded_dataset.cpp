@@ -8,12 +8,18 @@
 #include "finetune/core/error.h"
 #include "finetune/core/hash.h"
 #include "finetune/core/signals.h"
+#include "finetune/data/encoded_rows.h"
 #include "finetune/data/message.h"
+#include "row_stream.h"
 
 namespace finetune {
 namespace {
 
 constexpr int64_t kRowsPerBlock = 256;
+
+// Texts that are in memory at a time: enough to keep every thread busy.
+constexpr size_t kRowsPerPiece = size_t{1} << 16;
+constexpr size_t kBytesPerPiece = size_t{8} << 20;
 
 /// The rows [first, last) of a data set, encoded.
 struct Block {
@@ -22,16 +28,18 @@ struct Block {
   std::exception_ptr error;
 };
 
-void encode_block(const TextDataset& rows, int64_t first, int64_t last, const Tokenizer& tokenizer,
+/// Of the rows whose texts are there.
+void encode_block(const TextDataset& rows, int64_t first, int64_t last, RowEncoder& encoder,
                   const EncodeOptions& options, Block& block) {
   block.shapes.reserve(static_cast<size_t>(last - first));
   for (int64_t row = first; row < last; ++row) {
     const auto index = static_cast<size_t>(row);
     const auto pair = rows.pairs.empty() ? std::nullopt : std::optional<std::string_view>(rows.pairs[index]);
     try {
-      block.shapes.push_back(tokenizer.append(rows.texts[index], pair, options, block.ids));
+      block.shapes.push_back(encoder.append(rows.texts[index], pair, options, block.ids));
     } catch (const DataError& error) {
-      throw DataError(rows.place(row) + ": " + error.what());
+      const int64_t rows_before = rows.num_rows() - static_cast<int64_t>(rows.texts.size());
+      throw DataError(rows.place(rows_before + row) + ": " + error.what());
     }
   }
 }
@@ -40,17 +48,18 @@ void encode_block(const TextDataset& rows, int64_t first, int64_t last, const To
 /// whole, whatever the number of threads: the error that is reported is the first row's.
 std::vector<Block> encode_blocks(const TextDataset& rows, const Tokenizer& tokenizer,
                                  const EncodeOptions& options, int threads) {
-  const int64_t num_rows = rows.num_rows();
+  const auto num_rows = static_cast<int64_t>(rows.texts.size());
   std::vector<Block> blocks(static_cast<size_t>((num_rows + kRowsPerBlock - 1) / kRowsPerBlock));
   std::atomic<size_t> next_block{0};
   std::atomic<bool> stop{false};
   const auto work = [&] {
+    const auto encoder = tokenizer.row_encoder();
     while (!stop) {
       const size_t index = next_block.fetch_add(1);
       if (index >= blocks.size()) return;
       const int64_t first = static_cast<int64_t>(index) * kRowsPerBlock;
       try {
-        encode_block(rows, first, std::min(first + kRowsPerBlock, num_rows), tokenizer, options,
+        encode_block(rows, first, std::min(first + kRowsPerBlock, num_rows), *encoder, options,
                      blocks[index]);
       } catch (...) {
         blocks[index].error = std::current_exception();
@@ -90,19 +99,38 @@ std::vector<int64_t> encode_labels(const TextDataset& rows, const LabelMap& labe
   return ids;
 }
 
-template <typename T>
-void hash_vector(Xxh3& hash, const std::vector<T>& values) {
-  const uint64_t size = values.size();
-  hash.update(&size, sizeof(size));
-  hash.update(values.data(), values.size() * sizeof(T));
-}
+/// Joins encoded blocks.
+class Arena {
+ public:
+  Arena() { dataset_.row_offsets.push_back(0); }
+
+  void append(const std::vector<Block>& blocks) {
+    for (const Block& block : blocks) {
+      dataset_.input_ids.append(block.ids.data(), block.ids.data() + block.ids.size());
+      for (const RowShape& shape : block.shapes) {
+        dataset_.row_offsets.push_back(dataset_.row_offsets.back() + shape.num_tokens);
+        dataset_.second_segments.push_back(static_cast<int32_t>(shape.second_segment));
+        dataset_.num_truncated += shape.truncated ? 1 : 0;
+        truncated_.push_back(shape.truncated);
+      }
+    }
+  }
+
+  EncodedDataset take_dataset() { return std::move(dataset_); }
+  std::vector<bool> take_truncated() { return std::move(truncated_); }
+
+ private:
+  EncodedDataset dataset_;
+  std::vector<bool> truncated_;
+};
 
 std::string fingerprint(const EncodedDataset& dataset) {
   Xxh3 hash;
-  hash_vector(hash, dataset.input_ids);
-  hash_vector(hash, dataset.row_offsets);
-  hash_vector(hash, dataset.second_segments);
-  hash_vector(hash, dataset.labels);
+  EncodedDataset::visit_arrays(dataset, [&](const char*, const auto& values) {
+    const uint64_t size = values.size();
+    hash.update(&size, sizeof(size));
+    hash.update(values.data(), values.num_bytes());
+  });
   return hash.hex();
 }
 
@@ -111,26 +139,36 @@ std::string fingerprint(const EncodedDataset& dataset) {
 EncodedDataset encode_dataset(const TextDataset& rows, const Tokenizer& tokenizer,
                               const EncodeOptions& options, const LabelMap& labels, int threads,
                               int64_t ignore_index) {
-  EncodedDataset dataset;
-  dataset.labels = encode_labels(rows, labels, ignore_index);
+  std::vector<int64_t> label_ids = encode_labels(rows, labels, ignore_index);
+  Arena arena;
+  arena.append(encode_blocks(rows, tokenizer, options, threads));
+  EncodedDataset dataset = arena.take_dataset();
+  dataset.labels = label_ids;
   dataset.num_replaced = rows.num_replaced;
-  std::vector<Block> blocks = encode_blocks(rows, tokenizer, options, threads);
+  dataset.fingerprint = fingerprint(dataset);
+  return dataset;
+}
 
-  size_t num_tokens = 0;
-  for (const Block& block : blocks) num_tokens += block.ids.size();
-  dataset.input_ids.reserve(num_tokens);
-  dataset.row_offsets.reserve(rows.texts.size() + 1);
-  dataset.second_segments.reserve(rows.texts.size());
-  dataset.row_offsets.push_back(0);
-  for (Block& block : blocks) {
-    dataset.input_ids.insert(dataset.input_ids.end(), block.ids.begin(), block.ids.end());
-    for (const RowShape& shape : block.shapes) {
-      dataset.row_offsets.push_back(dataset.row_offsets.back() + shape.num_tokens);
-      dataset.second_segments.push_back(static_cast<int32_t>(shape.second_segment));
-      dataset.num_truncated += shape.truncated ? 1 : 0;
-    }
-    block = Block();
+EncodedRows encode_files(const std::vector<std::filesystem::path>& files, const DataConfig& config,
+                         LabelPresence labels, std::optional<int64_t> max_rows, const Tokenizer& tokenizer,
+                         const EncodeOptions& options, int threads) {
+  RowStream stream(files, config, labels, max_rows);
+  EncodedRows result;
+  Arena arena;
+  while (stream.read(result.rows, kRowsPerPiece, kBytesPerPiece)) {
+    arena.append(encode_blocks(result.rows, tokenizer, options, threads));
+    result.rows.texts.clear();
+    result.rows.pairs.clear();
   }
+  result.dataset = arena.take_dataset();
+  result.truncated = arena.take_truncated();
+  return result;
+}
+
+EncodedDataset with_labels(EncodedRows rows, const LabelMap& labels, int64_t ignore_index) {
+  EncodedDataset dataset = std::move(rows.dataset);
+  dataset.labels = encode_labels(rows.rows, labels, ignore_index);
+  dataset.num_replaced = rows.rows.num_replaced;
   dataset.fingerprint = fingerprint(dataset);
   return dataset;
 }

@@ -34,7 +34,7 @@ LabelMap::LabelMap(std::vector<std::string> names) : names_(std::move(names)) {
   }
 }
 
-LabelMap LabelMap::learn(const std::vector<std::string>& labels) {
+LabelMap LabelMap::learn(const StringColumn& labels) {
   LabelMap seen;
   for (const std::string& label : labels) {
     if (!label.empty() && seen.ids_.try_emplace(label, 0).second) seen.names_.push_back(label);

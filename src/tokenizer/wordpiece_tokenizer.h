@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@
 #include "wordpiece_model.h"
 
 namespace finetune {
+
+struct AlphanumericRun;
+class WordCache;
 
 /// Everything that decides the ids of a WordPiece tokenizer, whichever files it came from.
 struct WordPieceSpec {
@@ -44,6 +48,7 @@ class WordPieceTokenizer : public Tokenizer {
 
   RowShape append(std::string_view text, std::optional<std::string_view> pair, const EncodeOptions& options,
                   std::vector<int32_t>& ids) const override;
+  std::unique_ptr<RowEncoder> row_encoder() const override;
   Encoding encode(std::string_view text, std::optional<std::string_view> pair,
                   const EncodeOptions& options) const override;
   Encoding encode_plain(std::string_view text) const override;
@@ -61,11 +66,23 @@ class WordPieceTokenizer : public Tokenizer {
  private:
   struct Row;
   class WordReader;
+  class CachingEncoder;
   struct ReadText;
+  enum class Progress {
+    kGoesOn,
+    kFull,      ///< the limit left something unread
+    kInContext  ///< the segment must be normalised as a whole
+  };
 
+  RowShape append_row(std::string_view text, std::optional<std::string_view> pair,
+                      const EncodeOptions& options, WordCache* cache, std::vector<int32_t>& ids) const;
   bool append_text(std::string_view text, Row& row) const;
   bool append_segment(std::string_view segment, Row& row) const;
   bool append_segment_in_full(std::string_view segment, Row& row) const;
+  size_t append_ascii_words(const char* text, size_t position, size_t stop, size_t end, Row& row) const;
+  bool ends_word(char character) const;
+  void append_short_word(const AlphanumericRun& run, Row& row) const;
+  Progress append_with_care(std::string_view segment, size_t& position, Row& row) const;
   bool append_ascii(uint8_t byte, WordReader& word) const;
   bool append_character(uint32_t code_point, std::string_view bytes, CharacterAction action,
                         WordReader& word) const;

@@ -6,11 +6,13 @@
 #include <set>
 
 #include "finetune/checkpoint/pretrained.h"
+#include "finetune/config/load.h"
 #include "finetune/core/error.h"
 #include "finetune/core/log.h"
 #include "finetune/core/signals.h"
 #include "finetune/core/text.h"
-#include "finetune/data/encoded_dataset.h"
+#include "finetune/data/encoded_rows.h"
+#include "finetune/data/token_cache.h"
 #include "finetune/train/model_directory.h"
 #include "row_lengths.h"
 
@@ -47,51 +49,122 @@ LabelMap choose_labels(const RunConfig& config, const TextDataset& train, const 
   return learned;
 }
 
+/// Reads and encodes splits, or takes them from the cache of encoded rows, and puts them on the device.
 class SplitLoader {
  public:
-  SplitLoader(const EncodeOptions& options, c10::Device device, Inputs& inputs)
-      : options_(options), device_(device), inputs_(inputs) {}
+  SplitLoader(const RunConfig& config, c10::Device device, Inputs& inputs)
+      : config_(config),
+        device_(device),
+        inputs_(inputs),
+        options_(encode_options(config.data, inputs.encoder.max_positions)),
+        cache_(config.data.cache_dir) {}
 
-  DeviceDataset load(const std::string& name, const TextDataset& rows) {
+  /// The training split, what is held out of it, and the task, whose labels may be learned from them.
+  void load_train() {
+    EncodedSplits splits =
+        cache_.get(config_.data.train, settings(Role::kTraining), [&] { return encode_train(); });
+    inputs_.task =
+        make_task(config_.task, LabelMap(splits.facts.at("labels").get<std::vector<std::string>>()));
+    inputs_.fingerprint = splits.splits.at("train").fingerprint;
+    for (auto& [name, dataset] : splits.splits) {
+      if (name == "train") {
+        inputs_.train = publish(name, std::move(dataset));
+      } else {
+        inputs_.validation.emplace(name, publish(name, std::move(dataset)));
+      }
+    }
+  }
+
+  std::map<std::string, DeviceDataset> load(const std::vector<std::filesystem::path>& files,
+                                            const std::string& split) {
+    std::map<std::string, DeviceDataset> datasets;
+    for (const auto& file : files) {
+      const std::string name = files.size() == 1 ? split : file.filename().string();
+      EncodedSplits splits = cache_.get({file}, settings(Role::kEvaluation), [&] {
+        EncodedSplits result;
+        result.splits.emplace("rows", with_labels(encode({file}, std::nullopt), inputs_.task->labels()));
+        return result;
+      });
+      datasets.emplace(name, publish(name, std::move(splits.splits.at("rows"))));
+    }
+    return datasets;
+  }
+
+ private:
+  enum class Role { kTraining, kEvaluation };
+
+  double held_out_fraction() const {
+    return config_.data.validation.empty() ? config_.data.validation_fraction : 0;
+  }
+
+  /// All that decides how files become encoded rows, but for the files themselves.
+  Json settings(Role role) const {
+    const Json config = to_json(config_);
+    Json data = config.at("data");
+    for (const char* key :
+         {"train", "validation", "test", "validation_fraction", "max_rows", "shuffle", "cache_dir"})
+      data.erase(key);
+    Json task = config.at("task");
+    for (const char* key : {"label_smoothing", "class_weights", "pos_weight", "threshold", "loss"})
+      task.erase(key);
+    Json result{{"data", std::move(data)},
+                {"task", std::move(task)},
+                {"max_length", options_.max_length},
+                {"max_positions", inputs_.encoder.max_positions},
+                {"tokenizer", inputs_.tokenizer->fingerprint()}};
+    if (role == Role::kEvaluation) {
+      result["labels"] = inputs_.task->labels().names();
+    } else {
+      result["labels_of_model"] = labels_of_model(inputs_.model_config);
+      result["max_rows"] = config.at("data").at("max_rows");
+      if (held_out_fraction() > 0) result["held_out"] = {held_out_fraction(), config_.seed};
+    }
+    return result;
+  }
+
+  EncodedSplits encode_train() const {
+    EncodedRows train = encode(config_.data.train, config_.data.max_rows);
+    std::optional<EncodedRows> held_out;
+    if (held_out_fraction() > 0) held_out = split_off(train, held_out_fraction(), config_.seed);
+    const LabelMap labels = choose_labels(config_, train.rows, inputs_.model_config);
+    EncodedSplits result;
+    result.facts["labels"] = labels.names();
+    result.splits.emplace("train", with_labels(std::move(train), labels));
+    if (held_out) result.splits.emplace("validation", with_labels(std::move(*held_out), labels));
+    return result;
+  }
+
+  EncodedRows encode(const std::vector<std::filesystem::path>& files, std::optional<int64_t> max_rows) const {
     throw_if_stop_requested();
-    const EncodedDataset encoded =
-        encode_dataset(rows, *inputs_.tokenizer, options_, inputs_.task->labels(), at::get_num_threads());
-    refuse_long_rows(rows, encoded, inputs_.encoder.max_positions);
+    EncodedRows encoded = encode_files(files, config_.data, LabelPresence::kRequired, max_rows,
+                                       *inputs_.tokenizer, options_, at::get_num_threads());
+    refuse_long_rows(encoded.rows, encoded.dataset, inputs_.encoder.max_positions);
+    return encoded;
+  }
+
+  /// Says what there is to say about an encoded split, and puts it on the device.
+  DeviceDataset publish(const std::string& name, EncodedDataset encoded) {
     if (encoded.num_truncated > 0) {
       spdlog::warn("{}: {} of {} rows are longer than {} tokens and were truncated (data.max_length)", name,
                    with_thousands(encoded.num_truncated), with_thousands(encoded.num_rows()),
                    options_.max_length);
     }
-    if (rows.num_replaced > 0) {
+    if (encoded.num_replaced > 0) {
       spdlog::warn("{}: {} rows held bytes that are not UTF-8, replaced by U+FFFD", name,
-                   with_thousands(rows.num_replaced));
+                   with_thousands(encoded.num_replaced));
     }
     inputs_.description[name] = Json{{"rows", encoded.num_rows()},
                                      {"tokens", encoded.input_ids.size()},
                                      {"truncated", encoded.num_truncated}};
-    last_fingerprint_ = encoded.fingerprint;
-    return to_device(encoded, device_);
+    return to_device(std::move(encoded), device_);
   }
 
-  const std::string& last_fingerprint() const { return last_fingerprint_; }
-
- private:
-  EncodeOptions options_;
+  const RunConfig& config_;
   c10::Device device_;
   Inputs& inputs_;
-  std::string last_fingerprint_;
+  EncodeOptions options_;
+  TokenCache cache_;
 };
-
-std::map<std::string, DeviceDataset> load_split(const std::vector<std::filesystem::path>& files,
-                                                const std::string& split, const DataConfig& data,
-                                                SplitLoader& loader) {
-  std::map<std::string, DeviceDataset> datasets;
-  for (const auto& file : files) {
-    const std::string name = files.size() == 1 ? split : file.filename().string();
-    datasets.emplace(name, loader.load(name, read_dataset({file}, data, LabelPresence::kRequired)));
-  }
-  return datasets;
-}
 
 void check_vocabulary(const Tokenizer& tokenizer, const EncoderConfig& encoder) {
   if (tokenizer.vocab_size() <= encoder.vocab_size) return;
@@ -109,23 +182,10 @@ Inputs load_inputs(const RunConfig& config, c10::Device device) {
   inputs.tokenizer = load_tokenizer(config.model.path);
   check_vocabulary(*inputs.tokenizer, inputs.encoder);
 
-  TextDataset train =
-      read_dataset(config.data.train, config.data, LabelPresence::kRequired, config.data.max_rows);
-  std::optional<TextDataset> held_out;
-  if (config.data.validation.empty() && config.data.validation_fraction > 0) {
-    held_out = split_off(train, config.data.validation_fraction, config.seed);
-  }
-  inputs.task = make_task(config.task, choose_labels(config, train, inputs.model_config));
-
-  SplitLoader loader(encode_options(config.data, inputs.encoder.max_positions), device, inputs);
-  inputs.train = loader.load("train", train);
-  inputs.fingerprint = loader.last_fingerprint();
-  train = {};
-  if (held_out) inputs.validation.emplace("validation", loader.load("validation", *held_out));
-  if (!config.data.validation.empty()) {
-    inputs.validation = load_split(config.data.validation, "validation", config.data, loader);
-  }
-  inputs.test = load_split(config.data.test, "test", config.data, loader);
+  SplitLoader loader(config, device, inputs);
+  loader.load_train();
+  if (!config.data.validation.empty()) inputs.validation = loader.load(config.data.validation, "validation");
+  inputs.test = loader.load(config.data.test, "test");
   return inputs;
 }
 

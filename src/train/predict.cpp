@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <cerrno>
+#include <fstream>
 #include <numeric>
+#include <system_error>
 
 #include "finetune/core/file.h"
 #include "finetune/data/encoded_dataset.h"
@@ -100,18 +103,24 @@ Json evaluate_rows(const TrainedModel& trained, c10::Device device, RowReader& r
 }
 
 NpyWriter::NpyWriter(const std::filesystem::path& path, int64_t num_columns)
-    : path_(path), num_columns_(num_columns) {}
+    : path_(path), file_(path), num_columns_(num_columns) {
+  file_.write(header());
+}
 
-void NpyWriter::append(const float* row) { values_.insert(values_.end(), row, row + num_columns_); }
+void NpyWriter::append(const float* row) {
+  constexpr size_t kMostValues = size_t{1} << 16;
+  values_.insert(values_.end(), row, row + num_columns_);
+  ++num_rows_;
+  if (values_.size() >= kMostValues) flush();
+}
 
 std::string NpyWriter::header() const {
-  const auto num_rows = values_.size() / static_cast<size_t>(num_columns_);
-  std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(num_rows) + ", " +
-                     std::to_string(num_columns_) + "), }";
+  std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(num_rows_) +
+                     ", " + std::to_string(num_columns_) + "), }";
   // NumPy's format: magic, version, length, text; all of it a multiple of 64 bytes, ended by a line break.
-  constexpr size_t kPreamble = 10;
-  const size_t padded = (kPreamble + text.size() + 1 + 63) / 64 * 64;
-  text.resize(padded - kPreamble - 1, ' ');
+  // The size is the same for any number of rows.
+  constexpr size_t kPreamble = 10, kSize = 128;
+  text.resize(kSize - kPreamble - 1, ' ');
   text += '\n';
   std::string header = "\x93NUMPY\x01";
   header += '\0';
@@ -120,11 +129,18 @@ std::string NpyWriter::header() const {
   return header + text;
 }
 
+void NpyWriter::flush() {
+  file_.write(values_.data(), values_.size() * sizeof(float));
+  values_.clear();
+}
+
 void NpyWriter::close() {
-  OutputFile file(path_);
-  file.write(header());
-  file.write(values_.data(), values_.size() * sizeof(float));
-  file.close();
+  flush();
+  file_.close();
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  if (!(file << header()).flush()) {
+    throw std::system_error(errno, std::generic_category(), "cannot write the header of " + path_.string());
+  }
 }
 
 }  // namespace finetune

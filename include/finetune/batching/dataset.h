@@ -10,7 +10,8 @@
 namespace finetune {
 
 /// A split on the device: the token arena, moved once. Lengths and labels stay on the host as well, so that
-/// nobody asks the device for a size or for the weight of a loss.
+/// nobody asks the device for a size or for the weight of a loss. Tensors are read only: on the CPU they lie
+/// in the encoded split's own memory, which may be a mapped file.
 struct DeviceDataset {
   at::Tensor input_ids;              ///< [T] int32
   at::Tensor row_offsets;            ///< [R + 1] int64
@@ -22,7 +23,7 @@ struct DeviceDataset {
   int64_t num_rows() const { return static_cast<int64_t>(lengths.size()); }
 };
 
-/// Copies an encoded split to `device` in one piece.
-DeviceDataset to_device(const EncodedDataset& dataset, c10::Device device);
+/// Moves an encoded split to `device` in one piece; on the CPU nothing is copied.
+DeviceDataset to_device(EncodedDataset dataset, c10::Device device);
 
 }  // namespace finetune

@@ -73,6 +73,7 @@ struct DataConfig {
   double validation_fraction = 0.0;  ///< of the training rows, when `validation` is empty
   std::optional<int64_t> max_rows;   ///< the first N training rows
   bool shuffle = true;
+  std::filesystem::path cache_dir = "auto";  ///< of encoded rows; `auto`: the user's cache, `none`: no cache
 
   bool operator==(const DataConfig&) const = default;
 };

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,9 @@ namespace finetune {
 
 /// The whole file. Throws `std::system_error` with the path in its message.
 std::string read_file(const std::filesystem::path& path);
+
+/// Hands the whole file to `sink`, a piece at a time. Throws as `read_file`.
+void read_in_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& sink);
 
 /// A file mapped read-only. The mapping lives as long as the object; moving it keeps the address.
 class MappedFile {
@@ -59,6 +63,8 @@ void sync_directory(const std::filesystem::path& directory);
 /// Replaces `path` by `content` so that a reader, or a machine that loses power, sees the old or the new file
 /// and never a part: temporary file beside it, fsync, rename, fsync of the folder.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+/// The same for content that lies in several pieces.
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::string_view> pieces);
 
 /// An exclusive `flock` on a file, held until destruction. The kernel drops it when the process dies, however
 /// it dies.

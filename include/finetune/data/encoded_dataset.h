@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "finetune/config/run_config.h"
+#include "finetune/core/host_array.h"
+#include "finetune/core/string_column.h"
 #include "finetune/data/label_map.h"
 #include "finetune/data/row_reader.h"
 #include "finetune/tokenizer/tokenizer.h"
@@ -15,14 +17,23 @@ namespace finetune {
 
 /// All rows of a split, encoded, on the host: one flat arena of tokens, ragged.
 struct EncodedDataset {
-  std::vector<int32_t> input_ids;    ///< [T] every token of every row, special tokens included
-  std::vector<int64_t> row_offsets;  ///< [R + 1] row r is input_ids[row_offsets[r] .. row_offsets[r + 1])
-  std::vector<int32_t>
-      second_segments;          ///< [R] first position in the row whose token type is 1 (its length: none)
-  std::vector<int64_t> labels;  ///< [R] class ids, or `ignore_index`; empty where the split has no labels
-  int64_t num_truncated = 0;    ///< rows that lost tokens to max_length
-  int64_t num_replaced = 0;     ///< rows with bytes that were not UTF-8, replaced
-  std::string fingerprint;      ///< hash over ids, offsets and labels
+  HostArray<int32_t> input_ids;    ///< [T] every token of every row, special tokens included
+  HostArray<int64_t> row_offsets;  ///< [R + 1] row r is input_ids[row_offsets[r] .. row_offsets[r + 1])
+  HostArray<int32_t>
+      second_segments;        ///< [R] first position in the row whose token type is 1 (its length: none)
+  HostArray<int64_t> labels;  ///< [R] class ids, or `ignore_index`; empty where the split has no labels
+  int64_t num_truncated = 0;  ///< rows that lost tokens to max_length
+  int64_t num_replaced = 0;   ///< rows with bytes that were not UTF-8, replaced
+  std::string fingerprint;    ///< hash over ids, offsets and labels
+
+  /// Every array by name, for what treats all of them alike.
+  template <typename Self, typename Visitor>
+  static void visit_arrays(Self& self, Visitor visit) {
+    visit("input_ids", self.input_ids);
+    visit("row_offsets", self.row_offsets);
+    visit("second_segments", self.second_segments);
+    visit("labels", self.labels);
+  }
 
   int64_t num_rows() const { return static_cast<int64_t>(row_offsets.empty() ? 0 : row_offsets.size() - 1); }
   int64_t length(int64_t row) const {
@@ -34,13 +45,13 @@ struct EncodedDataset {
 struct TextDataset {
   std::vector<std::string> texts;
   std::vector<std::string> pairs;    ///< empty, or one a row
-  std::vector<std::string> labels;   ///< empty, or one a row; "" for a row without
+  StringColumn labels;               ///< empty, or one a row; "" for a row without
   std::vector<int64_t> lines;        ///< first line of each row in its file; 0 where a file is a row
   std::vector<uint32_t> file_index;  ///< into `files`
   std::vector<std::filesystem::path> files;
   int64_t num_replaced = 0;
 
-  int64_t num_rows() const { return static_cast<int64_t>(texts.size()); }
+  int64_t num_rows() const { return static_cast<int64_t>(lines.size()); }
   /// "train.csv:17" (the path as it was given), for messages.
   std::string place(int64_t row) const;
 };

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "finetune/core/string_column.h"
+
 namespace finetune {
 
 /// Class names and their ids, in id order. Learned from training data once, saved with the model, and reused
@@ -19,7 +21,7 @@ class LabelMap {
 
   /// The map of the distinct `labels`: numeric order where all are integers, else byte order. Empty strings
   /// are rows without a label and are passed over.
-  static LabelMap learn(const std::vector<std::string>& labels);
+  static LabelMap learn(const StringColumn& labels);
 
   int64_t size() const { return static_cast<int64_t>(names_.size()); }
   const std::vector<std::string>& names() const { return names_; }

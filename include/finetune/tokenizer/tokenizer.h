@@ -43,6 +43,16 @@ struct RowShape {
   bool truncated = false;
 };
 
+/// Encodes rows one after the other, with buffers and caches of its own: for one thread. What it gives does
+/// not depend on the rows before.
+class RowEncoder {
+ public:
+  virtual ~RowEncoder() = default;
+  /// As `Tokenizer::append`.
+  virtual RowShape append(std::string_view text, std::optional<std::string_view> pair,
+                          const EncodeOptions& options, std::vector<int32_t>& ids) = 0;
+};
+
 /// Text to ids exactly as `transformers`' fast tokenizer gives them. Immutable after construction: every
 /// method may be called from several threads at once.
 class Tokenizer {
@@ -54,6 +64,9 @@ class Tokenizer {
   /// too long), `ConfigError` where `max_length` has no room for the special tokens.
   virtual RowShape append(std::string_view text, std::optional<std::string_view> pair,
                           const EncodeOptions& options, std::vector<int32_t>& ids) const = 0;
+
+  /// For many rows: the quickest way to `append`. Must not outlive the tokenizer.
+  virtual std::unique_ptr<RowEncoder> row_encoder() const;
 
   /// The same row with offsets and word ids.
   virtual Encoding encode(std::string_view text, std::optional<std::string_view> pair,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "finetune/core/file.h"
 #include "finetune/data/row_reader.h"
 #include "finetune/train/model_directory.h"
 
@@ -26,19 +27,23 @@ void predict(const TrainedModel& trained, c10::Device device, RowReader& reader,
 Json evaluate_rows(const TrainedModel& trained, c10::Device device, RowReader& reader,
                    const PredictionSink& sink);
 
-/// Collects [rows, columns] float32 and writes them as a NumPy file.
+/// Writes [rows, columns] float32 as a NumPy file, row by row. Throws `std::system_error`, also for a pipe:
+/// the number of rows stands at the beginning of the file, and is known at the end.
 class NpyWriter {
  public:
   NpyWriter(const std::filesystem::path& path, int64_t num_columns);
   void append(const float* row);
-  /// Writes the file. Must be called.
+  /// Completes the file. Must be called.
   void close();
 
  private:
   std::string header() const;
+  void flush();
 
   std::filesystem::path path_;
-  std::vector<float> values_;
+  OutputFile file_;
+  std::vector<float> values_;  ///< not written yet
+  int64_t num_rows_ = 0;
   int64_t num_columns_;
 };
 

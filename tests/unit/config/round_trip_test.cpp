@@ -69,6 +69,7 @@ class ConfigGenerator {
     d.validation_fraction = d.validation.empty() ? fraction() : 0;
     if (coin()) d.max_rows = integer(1, 1000000);
     d.shuffle = coin();
+    d.cache_dir = coin() ? path() : pick<std::filesystem::path>({"auto", "none"});
   }
 
   void draw_train(TrainConfig& t) {

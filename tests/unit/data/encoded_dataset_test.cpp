@@ -1,5 +1,3 @@
-#include "finetune/data/encoded_dataset.h"
-
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -7,6 +5,7 @@
 
 #include "data/data_files.h"
 #include "finetune/core/text.h"
+#include "finetune/data/encoded_rows.h"
 
 namespace finetune {
 namespace {
@@ -96,7 +95,7 @@ TEST(EncodeDataset, PairsHaveASecondSegmentAndMissingLabelsAreIgnored) {
   EXPECT_THAT(dataset.input_ids, ElementsAre(kCls, 'a', kSep, 'x', 'y', kSep, kCls, 'b', kSep, kSep));
   EXPECT_THAT(dataset.second_segments, ElementsAre(3, 3));
   EXPECT_THAT(dataset.labels, ElementsAre(-7, 1));
-  rows.labels.clear();
+  rows.labels = {};
   EXPECT_TRUE(encode_dataset(rows, ByteTokenizer(), {}, LabelMap(), 1).labels.empty());
 }
 
@@ -129,7 +128,8 @@ TEST(EncodeDataset, FingerprintFollowsIdsOffsetsAndLabels) {
   TextDataset other_text = rows;
   other_text.texts[200] += "x";
   TextDataset other_label = rows;
-  other_label.labels[200] = other_label.labels[201];
+  other_label.labels = {};
+  for (size_t row = 0; row < 300; ++row) other_label.labels.push_back(rows.labels[row == 200 ? 201 : row]);
   TextDataset other_segments = rows;
   other_segments.pairs.resize(300);
   const std::set<std::string> distinct = {fingerprint_of(rows), fingerprint_of(other_text),
@@ -237,6 +237,85 @@ TEST(SplitOff, IsAPartitionThatKeepsOrderAndPlaces) {
     EXPECT_EQ(validation.pairs[i], all.pairs[original]);
     EXPECT_EQ(validation.labels[i], all.labels[original]);
     EXPECT_EQ(validation.place(row), all.place(static_cast<int64_t>(original)));
+  }
+}
+
+/// A file of `count` rows that is larger than one piece of text.
+std::filesystem::path write_many_rows(const TemporaryFolder& folder, int64_t count) {
+  std::string content = "text,label\n";
+  for (int64_t i = 0; i < count; ++i) {
+    content += std::string(static_cast<size_t>(i % 97), static_cast<char>('a' + i % 26)) + ",c" +
+               std::to_string(i % 5) + "\n";
+  }
+  return folder.write("many.csv", content);
+}
+
+TEST(EncodeFiles, IsReadingAndEncoding) {
+  const TemporaryFolder folder;
+  const auto many = write_many_rows(folder, 70'000);
+  const auto other = folder.write("other.csv", "text,label\nlast,c1\n");
+  EncodeOptions options;
+  options.max_length = 60;
+  for (const std::optional<int64_t> max_rows : {std::optional<int64_t>(), std::optional<int64_t>(66'000)}) {
+    const TextDataset text = read_dataset({many, other}, {}, LabelPresence::kRequired, max_rows);
+    const LabelMap labels = LabelMap::learn(text.labels);
+    const EncodedDataset expected = encode_dataset(text, ByteTokenizer(), options, labels, 1);
+    EncodedRows rows =
+        encode_files({many, other}, {}, LabelPresence::kRequired, max_rows, ByteTokenizer(), options, 3);
+    EXPECT_TRUE(rows.rows.texts.empty());
+    EXPECT_EQ(rows.rows.num_rows(), text.num_rows());
+    EXPECT_EQ(rows.rows.place(66'000 - 1), text.place(66'000 - 1));
+    EXPECT_EQ(rows.rows.place(text.num_rows() - 1), text.place(text.num_rows() - 1));
+    const EncodedDataset dataset = with_labels(std::move(rows), labels);
+    EXPECT_EQ(dataset.fingerprint, expected.fingerprint);
+    EXPECT_EQ(dataset.num_truncated, expected.num_truncated);
+    EXPECT_GT(dataset.num_truncated, 0);
+  }
+}
+
+TEST(EncodeFiles, HoldsOutTheRowsThatSplittingTextHoldsOut) {
+  const TemporaryFolder folder;
+  const auto file = write_many_rows(folder, 2'000);
+  EncodeOptions options;
+  options.max_length = 60;
+  TextDataset text = read_dataset({file}, {}, LabelPresence::kRequired);
+  const LabelMap labels = LabelMap::learn(text.labels);
+  const TextDataset held_out_text = split_off(text, 0.3, 5);
+  EncodedRows rows =
+      encode_files({file}, {}, LabelPresence::kRequired, std::nullopt, ByteTokenizer(), options, 2);
+  EncodedRows held_out = split_off(rows, 0.3, 5);
+  using Pair = std::pair<EncodedRows*, const TextDataset*>;
+  for (const auto& [encoded, source] : {Pair(&rows, &text), Pair(&held_out, &held_out_text)}) {
+    const EncodedDataset expected = encode_dataset(*source, ByteTokenizer(), options, labels, 1);
+    EXPECT_EQ(encoded->rows.place(100), source->place(100));
+    const EncodedDataset dataset = with_labels(std::move(*encoded), labels);
+    EXPECT_EQ(dataset.fingerprint, expected.fingerprint);
+    EXPECT_EQ(dataset.num_truncated, expected.num_truncated);
+  }
+}
+
+TEST(EncodeFiles, NamesTheRowThatCannotBeCutAndTheUnknownLabel) {
+  const TemporaryFolder folder;
+  const auto many = write_many_rows(folder, 70'000);
+  const auto bad = folder.write("bad.csv", "text,label\nfine,c1\n" + std::string(200, 'x') + ",c9\n");
+  EncodeOptions options;
+  options.max_length = 100;
+  options.truncation = TruncationStrategy::kOnlySecond;
+  const auto encode = [&] {
+    return encode_files({many, bad}, {}, LabelPresence::kRequired, std::nullopt, ByteTokenizer(), options, 2);
+  };
+  try {
+    encode();
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_EQ(error.what(), bad.string() + ":3: the row cannot be cut to max_length");
+  }
+  options.truncation = TruncationStrategy::kOnlyFirst;
+  try {
+    with_labels(encode(), LabelMap({"c0", "c1", "c2", "c3", "c4"}));
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith(bad.string() + ":3: label 'c9' is not known"));
   }
 }
 

@@ -219,10 +219,31 @@ TEST(WordPiece, TakesTokenizerJsonAsItIsWhereTheClassSaysSo) {
 }
 
 std::string random_text(std::mt19937& random) {
-  static const std::vector<std::string> kParts = {
-      "[SEP]",   "[MASK]", "<x>", "Foo", " ",      " ",
-      "\n",      "中",     "창",  "é",   "\u302e", "\U0001D165\U0001D16D",
-      "a\u0301", "\u0345", "İ",   "ab",  "##",     "\u2126"};
+  static const std::vector<std::string> kParts = {"[SEP]",
+                                                  "[MASK]",
+                                                  "<x>",
+                                                  "Foo",
+                                                  " ",
+                                                  " ",
+                                                  "\n",
+                                                  "中",
+                                                  "창",
+                                                  "é",
+                                                  "\u302e",
+                                                  "\U0001D165\U0001D16D",
+                                                  "a\u0301",
+                                                  "\u0345",
+                                                  "İ",
+                                                  "ab",
+                                                  "##",
+                                                  "\u2126",
+                                                  "foofoo",
+                                                  "ABCDEFG",
+                                                  "foo45678",
+                                                  "foofoo789",
+                                                  "Abcdefgh1234567",
+                                                  "Abcdefgh12345678",
+                                                  "abcdefgh123456789"};
   std::string text;
   for (int n = static_cast<int>(random() % 24); n > 0; --n) {
     if (random() % 3 == 0) {
@@ -245,6 +266,7 @@ TEST_P(WordPieceWays, GiveTheSameIds) {
     pieces.push_back("##" + std::string(1, c));
   }
   const auto tokenizer = make_tokenizer(pieces, GetParam());
+  const auto encoder = tokenizer->row_encoder();
   std::mt19937 random(17);
   for (int i = 0; i < 4000; ++i) {
     const std::string first = random_text(random), second = random_text(random);
@@ -256,6 +278,9 @@ TEST_P(WordPieceWays, GiveTheSameIds) {
     const RowShape shape = tokenizer->append(first, pair, options, ids);
     const Encoding encoding = tokenizer->encode(first, pair, options);
     ASSERT_EQ(ids, encoding.input_ids) << first << "|" << second;
+    std::vector<int32_t> again;
+    ASSERT_EQ(encoder->append(first, pair, options, again).truncated, shape.truncated);
+    ASSERT_EQ(again, ids) << first << "|" << second;
     ASSERT_EQ(shape.truncated, encoding.truncated) << first << "|" << second;
     ASSERT_LE(shape.num_tokens, options.max_length);
     for (size_t t = 0; t < ids.size(); ++t) {
@@ -271,6 +296,26 @@ INSTANTIATE_TEST_SUITE_P(
         R"({"tokenize_chinese_chars": false, "strip_accents": true, "do_lower_case": false})",
         R"({"truncation_side": "left"})",
         R"({"added_tokens_decoder": {"300": {"content": "Foo", "normalized": true, "rstrip": true}}})"));
+
+TEST(WordPiece, AnEncoderDoesNotMixUpTheWordsItRemembers) {
+  std::vector<std::string> pieces;
+  for (char c = 'a'; c <= 'z'; ++c) {
+    pieces.push_back(std::string(1, c));
+    pieces.push_back("##" + std::string(1, c));
+    pieces.push_back(std::string("##") + c + c);
+  }
+  const auto tokenizer = make_tokenizer(pieces);
+  const auto encoder = tokenizer->row_encoder();
+  std::mt19937 random(5);
+  for (int i = 0; i < 60000; ++i) {
+    std::string word;
+    for (size_t length = 1 + random() % 17; word.size() < length;)
+      word += static_cast<char>('a' + random() % 4);
+    std::vector<int32_t> ids;
+    encoder->append(word, std::nullopt, {}, ids);
+    ASSERT_EQ(ids, ids_of(*tokenizer, word)) << word;
+  }
+}
 
 TEST(WordPiece, BytesThatAreNotUtf8AreDroppedWithoutHarm) {
   const auto tokenizer = make_tokenizer({"a", "##b"});
