@@ -82,9 +82,8 @@ std::vector<Block> encode_blocks(const TextDataset& rows, const Tokenizer& token
   return blocks;
 }
 
-std::vector<int64_t> encode_labels(const TextDataset& rows, const LabelMap& labels, int64_t ignore_index) {
-  std::vector<int64_t> ids;
-  ids.reserve(rows.labels.size());
+HostArray<int64_t> encode_labels(const TextDataset& rows, const LabelMap& labels, int64_t ignore_index) {
+  HostArray<int64_t> ids;
   for (size_t row = 0; row < rows.labels.size(); ++row) {
     const std::string& label = rows.labels[row];
     const auto id = label.empty() ? ignore_index : labels.id(label);
@@ -139,11 +138,11 @@ std::string fingerprint(const EncodedDataset& dataset) {
 EncodedDataset encode_dataset(const TextDataset& rows, const Tokenizer& tokenizer,
                               const EncodeOptions& options, const LabelMap& labels, int threads,
                               int64_t ignore_index) {
-  std::vector<int64_t> label_ids = encode_labels(rows, labels, ignore_index);
+  HostArray<int64_t> label_ids = encode_labels(rows, labels, ignore_index);
   Arena arena;
   arena.append(encode_blocks(rows, tokenizer, options, threads));
   EncodedDataset dataset = arena.take_dataset();
-  dataset.labels = label_ids;
+  dataset.labels = std::move(label_ids);
   dataset.num_replaced = rows.num_replaced;
   dataset.fingerprint = fingerprint(dataset);
   return dataset;
