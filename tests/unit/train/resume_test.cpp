@@ -17,6 +17,7 @@ RunIdentity identity() {
   return {.num_steps = 100,
           .batch_size = 32,
           .task = "sequence_classification",
+          .precision = "fp32",
           .data = "0123",
           .labels = {"a", "b"},
           .environment = {{"threads", 2}, {"isa", "AVX2"}, {"device", "cpu"}},
