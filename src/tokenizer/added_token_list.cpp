@@ -35,4 +35,25 @@ const AddedToken* AddedTokenList::find(const std::string& content) const {
   return found == tokens_.end() ? nullptr : &*found;
 }
 
+std::vector<AddedToken> tokens_to_add(std::vector<AddedToken> tokens,
+                                      const std::vector<std::pair<std::string, AddedToken>>& named,
+                                      const std::vector<AddedToken>& extra, const AddedTokenList& known) {
+  const auto is_listed = [&](const std::string& content) {
+    return known.find(content) != nullptr ||
+           std::any_of(tokens.begin(), tokens.end(),
+                       [&](const AddedToken& token) { return token.content == content; });
+  };
+  for (const auto& [key, token] : named) {
+    if (!is_listed(token.content)) tokens.push_back(token);
+  }
+  for (const AddedToken& token : extra) {
+    if (!is_listed(token.content)) tokens.push_back(token);
+  }
+  for (AddedToken& token : tokens) {
+    token.special |= std::any_of(named.begin(), named.end(),
+                                 [&](const auto& entry) { return entry.second.content == token.content; });
+  }
+  return tokens;
+}
+
 }  // namespace finetune

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "added_tokens.h"
@@ -27,5 +28,11 @@ class AddedTokenList {
   const Vocabulary& vocabulary_;
   std::vector<AddedToken> tokens_;
 };
+
+/// The files' added tokens, then special tokens that are not among them; in the reference's order, which
+/// decides new ids. `named` are special tokens with their names ("cls_token"), `extra` such without.
+std::vector<AddedToken> tokens_to_add(std::vector<AddedToken> tokens,
+                                      const std::vector<std::pair<std::string, AddedToken>>& named,
+                                      const std::vector<AddedToken>& extra, const AddedTokenList& known);
 
 }  // namespace finetune

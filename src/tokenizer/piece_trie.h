@@ -41,6 +41,18 @@ class PieceTrie {
     return match;
   }
 
+  /// Calls `found(value, length)` for each key that begins `text`, shorter ones first.
+  template <typename Found>
+  void for_each_prefix(std::string_view text, Found found) const {
+    uint32_t node = kRoot;
+    for (size_t i = 0; i < text.size(); ++i) {
+      const uint32_t next = nodes_[node].base ^ static_cast<uint8_t>(text[i]);
+      if (nodes_[next].parent != node) return;
+      node = next;
+      if (nodes_[node].value >= 0) found(nodes_[node].value, i + 1);
+    }
+  }
+
  private:
   struct Node {
     uint32_t base = 0;

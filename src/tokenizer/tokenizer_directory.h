@@ -31,7 +31,8 @@ TokenizerDirectory read_tokenizer_directory(const std::filesystem::path& path);
 enum class TokenizerBuild {
   kBert,          ///< BertTokenizer: the vocabulary, and settings of tokenizer_config.json
   kBertFromFile,  ///< a subclass that takes tokenizer.json as it is but for the row template
-  kFromFile,      ///< tokenizer.json as it is
+  kFromFile,      ///< tokenizer.json as it is; where there is none, tokenizer.model as it is
+  kFamily,        ///< a class of pipeline_families.h
 };
 
 struct TokenizerChoice {

@@ -41,4 +41,13 @@ class TokenizerJson {
 /// messages.
 AddedToken parse_added_token(const nlohmann::json& value, const std::string& place);
 
+/// A vocabulary: an object of tokens and ids, or a list in id order.
+Vocabulary parse_vocabulary(const nlohmann::json& entries, const std::string& place);
+
+/// What a WordPiece model says beside its vocabulary.
+WordPieceOptions parse_wordpiece_options(const nlohmann::json& model, const std::string& place);
+
+/// The settings of a BertNormalizer component.
+BertNormalizerOptions parse_bert_normalizer(const nlohmann::json& component, const std::string& place);
+
 }  // namespace finetune

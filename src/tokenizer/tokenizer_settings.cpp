@@ -79,18 +79,34 @@ const std::vector<std::string>& known_keys() {
                                                  "return_attention_mask",
                                                  "use_auth_token",
                                                  "remove_space",
-                                                 "keep_accents"};
+                                                 "keep_accents",
+                                                 "trim_offsets",
+                                                 "split_by_punct",
+                                                 "extra_ids",
+                                                 "unk_id",
+                                                 "sp_model_kwargs",
+                                                 "vocab_type"};
   return kKeys;
 }
 
-// Settings of how a row is padded or shown, which ids do not depend on, and the cutting side.
-constexpr std::array<const char*, 7> kKeptKeys = {"model_max_length",
-                                                  "padding_side",
-                                                  "truncation_side",
-                                                  "model_input_names",
-                                                  "clean_up_tokenization_spaces",
-                                                  "split_special_tokens",
-                                                  "chat_template"};
+// Settings of how a row is padded or shown, which ids do not depend on, the cutting side, and the switches of
+// the classes that build their components anew (WordPiece writes its own itself).
+const std::vector<const char*>& kept_keys() {
+  static const std::vector<const char*> kKeys = {"model_max_length",
+                                                 "padding_side",
+                                                 "truncation_side",
+                                                 "model_input_names",
+                                                 "clean_up_tokenization_spaces",
+                                                 "split_special_tokens",
+                                                 "chat_template",
+                                                 "add_prefix_space",
+                                                 "trim_offsets",
+                                                 "keep_accents",
+                                                 "remove_space",
+                                                 "split_by_punct",
+                                                 "extra_ids"};
+  return kKeys;
+}
 
 bool is_known(const std::string& key) {
   return key.ends_with("_token") ||
@@ -136,6 +152,34 @@ std::optional<std::string> TokenizerSettings::word(const char* key) const {
   if (found == values_.end() || found->is_null()) return std::nullopt;
   if (found->is_string()) return found->get<std::string>();
   throw CheckpointError(place(key) + ": found " + found->dump() + ", expected a string");
+}
+
+std::optional<int64_t> TokenizerSettings::number(const char* key) const {
+  const auto found = values_.find(key);
+  if (found == values_.end() || found->is_null()) return std::nullopt;
+  if (found->is_number_integer()) return found->get<int64_t>();
+  throw CheckpointError(place(key) + ": found " + found->dump() + ", expected a whole number");
+}
+
+bool TokenizerSettings::is_object(const char* key) const {
+  const auto found = values_.find(key);
+  return found != values_.end() && found->is_object();
+}
+
+bool TokenizerSettings::truncates_left() const {
+  const std::string side = word("truncation_side").value_or("right");
+  if (side != "left" && side != "right") {
+    throw CheckpointError(place("truncation_side") + ": found '" + side + "', expected 'left' or 'right'");
+  }
+  return side == "left";
+}
+
+bool TokenizerSettings::lists_extra_tokens() const {
+  for (const char* key : {"extra_special_tokens", "additional_special_tokens"}) {
+    const auto found = values_.find(key);
+    if (found != values_.end() && found->is_array()) return true;
+  }
+  return false;
 }
 
 std::vector<std::pair<std::string, AddedToken>> TokenizerSettings::named_tokens(
@@ -219,7 +263,7 @@ std::vector<AddedToken> TokenizerSettings::added_tokens(
 
 Json TokenizerSettings::kept() const {
   Json kept = Json::object();
-  for (const char* key : kKeptKeys) {
+  for (const char* key : kept_keys()) {
     if (directory_.tokenizer_config.contains(key)) kept[key] = directory_.tokenizer_config[key];
   }
   return kept;

@@ -22,6 +22,15 @@ class TokenizerSettings {
   /// A word of a few, such as "left"; empty where the key is absent or null.
   std::optional<std::string> word(const char* key) const;
 
+  /// A number; empty where the key is absent or null.
+  std::optional<int64_t> number(const char* key) const;
+  /// Whether a token is given as an object, with its properties.
+  bool is_object(const char* key) const;
+  /// Whether `truncation_side` is "left".
+  bool truncates_left() const;
+  /// Whether the files list further special tokens, be it none.
+  bool lists_extra_tokens() const;
+
   /// Named special tokens in the reference's order: "cls_token" and the token. `defaults` fills in what the
   /// files do not name (a key that is null stays without token).
   std::vector<std::pair<std::string, AddedToken>> named_tokens(

@@ -12,6 +12,10 @@ namespace finetune {
 /// default decides that the files speak against. Throws `CheckpointError`.
 WordPieceSpec load_wordpiece_spec(const TokenizerDirectory& directory, const TokenizerChoice& choice);
 
+/// A vocab.txt: one token a line, as Python reads a text file (a line ends at LF, CR or CR LF). Throws
+/// `CheckpointError`.
+Vocabulary read_vocabulary_lines(const std::filesystem::path& file);
+
 /// The text of tokenizer.json. Says everything that decides ids but for the two switches of truncation and
 /// special tokens.
 std::string wordpiece_tokenizer_json(const WordPieceSpec& spec);

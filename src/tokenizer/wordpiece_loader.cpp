@@ -21,23 +21,6 @@ const std::vector<std::pair<std::string, std::string>> kBertTokens = {{"unk_toke
                                                                       {"cls_token", "[CLS]"},
                                                                       {"mask_token", "[MASK]"}};
 
-/// One token a line, as Python reads a text file: a line ends at LF, CR or CR LF.
-Vocabulary read_vocabulary(const std::filesystem::path& file) {
-  const std::string text = read_file(file);
-  if (const size_t bad = find_invalid_utf8(text); bad != std::string_view::npos) {
-    throw CheckpointError(file.string() + ": byte " + std::to_string(bad) +
-                          " is not UTF-8, expected one token a line in UTF-8; copy the file anew");
-  }
-  std::vector<std::string> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + (text.compare(end, 2, "\r\n") == 0 ? 2 : 1);
-  }
-  if (lines.empty()) throw CheckpointError(file.string() + ": the file is empty, expected one token a line");
-  return Vocabulary::from_lines(std::move(lines));
-}
-
 /// A token that stands for something, such as [unused1] or <S>.
 bool is_bracketed(const std::string& piece) {
   if (piece.size() < 3) return false;
@@ -123,28 +106,6 @@ void warn_of_conflicts(const WordPieceSpec& spec, const TokenizerDirectory& dire
 
 using NamedTokens = std::vector<std::pair<std::string, AddedToken>>;
 
-/// The files' added tokens, then special tokens that are not among them; in the reference's order, which
-/// decides new ids.
-std::vector<AddedToken> tokens_to_add(std::vector<AddedToken> tokens, const NamedTokens& named,
-                                      const std::vector<AddedToken>& extra, const AddedTokenList& known) {
-  const auto is_listed = [&](const std::string& content) {
-    return known.find(content) != nullptr ||
-           std::any_of(tokens.begin(), tokens.end(),
-                       [&](const AddedToken& token) { return token.content == content; });
-  };
-  for (const auto& [key, token] : named) {
-    if (!is_listed(token.content)) tokens.push_back(token);
-  }
-  for (const AddedToken& token : extra) {
-    if (!is_listed(token.content)) tokens.push_back(token);
-  }
-  for (AddedToken& token : tokens) {
-    token.special |= std::any_of(named.begin(), named.end(),
-                                 [&](const auto& entry) { return entry.second.content == token.content; });
-  }
-  return tokens;
-}
-
 void set_bert_template(WordPieceSpec& spec) {
   const std::string cls = spec.named_token("cls_token"), sep = spec.named_token("sep_token");
   spec.rows = bert_template(cls, spec.token_id(cls).value_or(2), sep, spec.token_id(sep).value_or(3));
@@ -165,14 +126,8 @@ void warn_of_new_ids(const WordPieceSpec& spec, const TokenizerDirectory& direct
   }
 }
 
-void read_switches(WordPieceSpec& spec, const TokenizerDirectory& directory,
-                   const TokenizerSettings& settings) {
-  const std::string side = settings.word("truncation_side").value_or("right");
-  if (side != "left" && side != "right") {
-    throw CheckpointError(directory.file("tokenizer_config.json").string() + ": /truncation_side: found '" +
-                          side + "', expected 'left' or 'right'");
-  }
-  spec.truncate_left = side == "left";
+void read_switches(WordPieceSpec& spec, const TokenizerSettings& settings) {
+  spec.truncate_left = settings.truncates_left();
   spec.split_special_tokens = settings.flag("split_special_tokens").value_or(false);
   spec.other_settings = settings.kept();
 }
@@ -180,7 +135,7 @@ void read_switches(WordPieceSpec& spec, const TokenizerDirectory& directory,
 /// BertTokenizer: the vocabulary of the files; everything else from the settings.
 void build_bert(WordPieceSpec& spec, const TokenizerDirectory& directory, const TokenizerSettings& settings,
                 const TokenizerJson* json) {
-  spec.vocabulary = json != nullptr ? json->vocabulary() : read_vocabulary(directory.file("vocab.txt"));
+  spec.vocabulary = json != nullptr ? json->vocabulary() : read_vocabulary_lines(directory.file("vocab.txt"));
   if (json != nullptr) json->check_pre_tokenizer();
   spec.normalizer.lowercase = settings.flag("do_lower_case").value_or(true);
   spec.normalizer.strip_accents = settings.flag("strip_accents");
@@ -204,6 +159,22 @@ void build_from_file(WordPieceSpec& spec, const TokenizerDirectory& directory,
 }
 
 }  // namespace
+
+Vocabulary read_vocabulary_lines(const std::filesystem::path& file) {
+  const std::string text = read_file(file);
+  if (const size_t bad = find_invalid_utf8(text); bad != std::string_view::npos) {
+    throw CheckpointError(file.string() + ": byte " + std::to_string(bad) +
+                          " is not UTF-8, expected one token a line in UTF-8; copy the file anew");
+  }
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + (text.compare(end, 2, "\r\n") == 0 ? 2 : 1);
+  }
+  if (lines.empty()) throw CheckpointError(file.string() + ": the file is empty, expected one token a line");
+  return Vocabulary::from_lines(std::move(lines));
+}
 
 WordPieceSpec load_wordpiece_spec(const TokenizerDirectory& directory, const TokenizerChoice& choice) {
   WordPieceSpec spec;
@@ -232,7 +203,7 @@ WordPieceSpec load_wordpiece_spec(const TokenizerDirectory& directory, const Tok
   added.add(tokens_to_add(settings.added_tokens(from_json), named, settings.extra_tokens(), added));
   spec.added_tokens = added.tokens();
   if (!as_it_is) set_bert_template(spec);
-  read_switches(spec, directory, settings);
+  read_switches(spec, settings);
 
   if (as_bert && json) warn_of_conflicts(spec, directory, *json, settings);
   warn_of_new_ids(spec, directory);

@@ -75,6 +75,10 @@ class Tokenizer {
   /// Ids and offsets of one text without special tokens and without truncation.
   virtual Encoding encode_plain(std::string_view text) const = 0;
 
+  /// One word of a list, as the reference encodes lists of words (`is_split_into_words`): byte-level BPE
+  /// reads it with a blank before it, as in the middle of a text. Offsets are the word's.
+  virtual Encoding encode_word(std::string_view word) const { return encode_plain(word); }
+
   /// Number of ids, added tokens included: one more than the largest id.
   virtual int64_t vocab_size() const = 0;
   virtual std::string id_to_token(int32_t id) const = 0;
