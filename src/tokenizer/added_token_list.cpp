@@ -38,17 +38,17 @@ const AddedToken* AddedTokenList::find(const std::string& content) const {
 std::vector<AddedToken> tokens_to_add(std::vector<AddedToken> tokens,
                                       const std::vector<std::pair<std::string, AddedToken>>& named,
                                       const std::vector<AddedToken>& extra, const AddedTokenList& known) {
-  const auto is_listed = [&](const std::string& content) {
-    return known.find(content) != nullptr ||
-           std::any_of(tokens.begin(), tokens.end(),
-                       [&](const AddedToken& token) { return token.content == content; });
+  const size_t num_listed = tokens.size();
+  // A special token that is given twice, with other properties, is added twice: the last counts.
+  const auto add = [&](const AddedToken& token) {
+    const auto end = tokens.begin() + static_cast<std::ptrdiff_t>(num_listed);
+    const bool listed = known.find(token.content) != nullptr ||
+                        std::any_of(tokens.begin(), end,
+                                    [&](const AddedToken& other) { return other.content == token.content; });
+    if (!listed && std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.push_back(token);
   };
-  for (const auto& [key, token] : named) {
-    if (!is_listed(token.content)) tokens.push_back(token);
-  }
-  for (const AddedToken& token : extra) {
-    if (!is_listed(token.content)) tokens.push_back(token);
-  }
+  for (const auto& [key, token] : named) add(token);
+  for (const AddedToken& token : extra) add(token);
   for (AddedToken& token : tokens) {
     token.special |= std::any_of(named.begin(), named.end(),
                                  [&](const auto& entry) { return entry.second.content == token.content; });

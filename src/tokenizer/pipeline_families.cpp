@@ -58,10 +58,9 @@ const std::vector<TokenizerFamily>& families() {
        "spiece.model",
        kXlnetTokens,
        {"<eop>", "<eod>"},
-       true,
        true},
       {FamilyKind::kDebertaV2, "DebertaV2Tokenizer", ModelKind::kUnigram, "spm.model", kDebertaTokens, {}},
-      {FamilyKind::kMpnet, "MPNetTokenizer", ModelKind::kWordPiece, "", kMpnetTokens, {}, true, true},
+      {FamilyKind::kMpnet, "MPNetTokenizer", ModelKind::kWordPiece, "", kMpnetTokens, {}, true},
   };
   return kFamilies;
 }

@@ -34,7 +34,6 @@ struct TokenizerFamily {
   std::vector<std::pair<std::string, std::string>> named_tokens;  ///< where the files name none
   std::vector<std::string> extra_tokens;                          ///< where the files list none
   bool mask_takes_blank = false;  ///< a mask token given as text takes the white space before it
-  bool normalized_mask = false;   ///< and is looked for in normalised text
 };
 
 /// The family of a class name (without "Fast"), or null.

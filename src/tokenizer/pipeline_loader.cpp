@@ -137,10 +137,9 @@ class Loader {
     named_ = settings_.named_tokens(defaults);
     for (auto& [key, token] : named_) {
       spec_.named_tokens.emplace_back(key, token.content);
-      if (family == nullptr || settings_.is_object(key.c_str())) continue;
-      const bool is_mask = key == "mask_token";
-      token.lstrip = is_mask && family->mask_takes_blank;
-      token.normalized = is_mask ? family->normalized_mask : family->kind == FamilyKind::kMpnet;
+      if (key == "mask_token" && family != nullptr && !settings_.is_object("mask_token")) {
+        token.lstrip = family->mask_takes_blank;
+      }
     }
   }
 

@@ -3,47 +3,19 @@
 #include <string_view>
 #include <vector>
 
+#include "row_assembly.h"
 #include "truncation.h"
 #include "wordpiece_tokenizer.h"
 
 namespace finetune {
 
-/// The tokens of one text that were read.
-struct WordPieceTokenizer::ReadText {
-  std::vector<int32_t> ids;
-  std::vector<ByteSpan> offsets;
-  std::vector<int32_t> word_ids;
-  int32_t num_words = 0;
-  bool complete = true;  ///< the limit left nothing unread
-
-  int64_t num_tokens() const { return static_cast<int64_t>(ids.size()); }
-
-  void add(int32_t id, ByteSpan span) {
-    ids.push_back(id);
-    offsets.push_back(span);
-    word_ids.push_back(num_words);
-  }
-};
-
-namespace {
-
-void append_special(const std::vector<TemplateToken>& tokens, Encoding& encoding) {
-  for (const TemplateToken& token : tokens) {
-    encoding.input_ids.push_back(token.id);
-    encoding.token_type_ids.push_back(token.type_id);
-    encoding.offsets.push_back({});
-    encoding.word_ids.push_back(-1);
-    encoding.sequence_ids.push_back(-1);
-  }
-}
-
-}  // namespace
+struct WordPieceTokenizer::ReadText : TextTokens {};
 
 WordPieceTokenizer::ReadText WordPieceTokenizer::read(std::string_view text, int64_t limit) const {
   ReadText result;
   std::vector<Piece> pieces;
   const auto on_word = [&](const NormalizedText& normalized, const SplitWord& word) {
-    if (result.num_tokens() >= limit) return false;
+    if (result.size() >= limit) return false;
     const std::string_view bytes =
         std::string_view(normalized.text).substr(word.begin, word.end - word.begin);
     model_.split(bytes, word.num_characters, pieces);
@@ -54,7 +26,7 @@ WordPieceTokenizer::ReadText WordPieceTokenizer::read(std::string_view text, int
     return true;
   };
   const auto on_token = [&](const AddedToken& token, const ByteSpan& span) {
-    if (result.num_tokens() >= limit) return false;
+    if (result.size() >= limit) return false;
     result.add(token.id, span);
     ++result.num_words;
     return true;
@@ -80,32 +52,7 @@ Encoding WordPieceTokenizer::encode(std::string_view text, std::optional<std::st
       spec_.truncate_left ? std::numeric_limits<int64_t>::max() : read_limit(options, pair.has_value());
   const ReadText first = read(text, limit);
   const ReadText second = pair ? read(*pair, limit) : ReadText{};
-  const KeptTokens kept =
-      truncate_to(first.num_tokens(), pair ? std::optional(second.num_tokens()) : std::nullopt,
-                  options.max_length - num_special_tokens(pair.has_value()), options.truncation);
-
-  Encoding encoding;
-  const auto append_kept = [&](const ReadText& read_text, int64_t count, int32_t type_id, int32_t sequence) {
-    const int64_t begin = spec_.truncate_left ? read_text.num_tokens() - count : 0;
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + count); ++i) {
-      encoding.input_ids.push_back(read_text.ids[i]);
-      encoding.token_type_ids.push_back(type_id);
-      encoding.offsets.push_back(read_text.offsets[i]);
-      encoding.word_ids.push_back(read_text.word_ids[i]);
-      encoding.sequence_ids.push_back(sequence);
-    }
-  };
-  const RowTemplate& rows = spec_.rows;
-  append_special(pair ? rows.pair.before : rows.single.before, encoding);
-  append_kept(first, kept.first, pair ? rows.pair.first_type_id : rows.single.type_id, 0);
-  if (pair) {
-    append_special(rows.pair.between, encoding);
-    append_kept(second, kept.second, rows.pair.second_type_id, 1);
-  }
-  append_special(pair ? rows.pair.after : rows.single.after, encoding);
-  encoding.truncated = !first.complete || !second.complete || kept.first < first.num_tokens() ||
-                       kept.second < second.num_tokens();
-  return encoding;
+  return assemble_row(first, pair ? &second : nullptr, spec_.rows, options, spec_.truncate_left);
 }
 
 /// The way of rows whose beginning is cut: rare, so it goes through `encode`.
@@ -122,14 +69,7 @@ RowShape WordPieceTokenizer::append_left(std::string_view text, std::optional<st
 }
 
 Encoding WordPieceTokenizer::encode_plain(std::string_view text) const {
-  ReadText read_text = read(text, std::numeric_limits<int64_t>::max());
-  Encoding encoding;
-  encoding.input_ids = std::move(read_text.ids);
-  encoding.offsets = std::move(read_text.offsets);
-  encoding.word_ids = std::move(read_text.word_ids);
-  encoding.token_type_ids.assign(encoding.input_ids.size(), 0);
-  encoding.sequence_ids.assign(encoding.input_ids.size(), 0);
-  return encoding;
+  return plain_encoding(read(text, std::numeric_limits<int64_t>::max()));
 }
 
 }  // namespace finetune
