@@ -98,8 +98,10 @@ set(CMAKE_CUDA_COMPILER "${finetune_nvcc}")
 set(CMAKE_CUDA_STANDARD 17) # enough for kernels, and CMake 3.25 knows no newer one for nvcc
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_ARCHITECTURES OFF) # LibTorch passes -gencode itself; without a list it asks for sm_50, which CUDA 13 dropped
+set(all_architectures OFF)
 if(NOT TORCH_CUDA_ARCH_LIST)
-  set(TORCH_CUDA_ARCH_LIST "8.0;8.6;8.9;9.0;10.0;12.0+PTX")
+  set(all_architectures ON)
+  set(TORCH_CUDA_ARCH_LIST 8.0)
 endif()
 if(FINETUNE_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER "${FINETUNE_CCACHE}")
@@ -112,6 +114,15 @@ set(log_level "${CMAKE_MESSAGE_LOG_LEVEL}")
 set(CMAKE_MESSAGE_LOG_LEVEL ERROR) # it warns of what is as it should be (no kineto, its own architecture list)
 find_package(Torch REQUIRED PATHS "${FINETUNE_TORCH_ROOT}/share/cmake/Torch" NO_DEFAULT_PATH)
 set(CMAKE_MESSAGE_LOG_LEVEL "${log_level}")
+if(all_architectures)
+  # Ampere to Blackwell, and later ones by the driver's own compiler. All are made from one intermediate code: no kernel uses
+  # what only a later one has, and nvcc takes a third of the time.
+  set(machine_codes compute_80)
+  foreach(architecture IN ITEMS 80 86 89 90 100 120)
+    string(APPEND machine_codes ",sm_${architecture}")
+  endforeach()
+  string(REPLACE "code=sm_80" "code=[${machine_codes}]" CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS}")
+endif()
 
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/src/*/cuda/*.cu" "${CMAKE_CURRENT_SOURCE_DIR}/src/*/cuda/*.cpp")

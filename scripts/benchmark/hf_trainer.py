@@ -1,7 +1,8 @@
 """One measured run of Hugging Face's Trainer, in a process of its own. Prints one line of JSON.
 
 Usage: hf_trainer.py SETTINGS.json, where SETTINGS holds model, data, text, text_pair, label, max_length, batch_size, steps, warmup_steps,
-threads, precision, sampling ("random" or "group_by_length"), compile, pad_to_max_length.
+threads, precision, sampling ("random" or "group_by_length"), compile, pad_to_max_length; on a GPU with cuda; without loading weights
+with init "random".
 """
 
 import csv
@@ -38,13 +39,16 @@ def main():
     import torch
     torch.set_num_threads(settings["threads"])
     import transformers
-    from transformers import (AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding, Trainer,
+    from transformers import (AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding, Trainer,
                               TrainerCallback, TrainingArguments)
     transformers.utils.logging.set_verbosity_error()
     tokenizer = AutoTokenizer.from_pretrained(settings["model"])
     dataset, names = encode(settings, read_rows(settings), tokenizer)
-    model = AutoModelForSequenceClassification.from_pretrained(settings["model"], num_labels=len(names),
-                                                               attn_implementation="sdpa")
+    config = AutoConfig.from_pretrained(settings["model"], num_labels=len(names), attn_implementation="sdpa")
+    if settings.get("init") == "random":
+        model = AutoModelForSequenceClassification.from_config(config)
+    else:
+        model = AutoModelForSequenceClassification.from_pretrained(settings["model"], config=config)
 
     class Clock(TrainerCallback):
         def __init__(self):

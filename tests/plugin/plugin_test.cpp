@@ -6,15 +6,29 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "finetune/kernels/ops.h"
 
 namespace finetune {
 namespace {
 
-bool has_cuda_kernel(const char* name) {
+bool has_kernel(const std::string& name, c10::DispatchKey key) {
   const auto op = c10::Dispatcher::singleton().findSchema({name, ""});
-  return op && op->hasKernelForDispatchKey(c10::DispatchKey::CUDA);
+  return op && op->hasKernelForDispatchKey(key);
+}
+
+bool has_cuda_kernel(const std::string& name) { return has_kernel(name, c10::DispatchKey::CUDA); }
+
+/// Operators of this program that the CPU has.
+std::vector<std::string> own_operators() {
+  std::vector<std::string> names;
+  for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (op.name.rfind("finetune::", 0) == 0 && has_kernel(op.name, c10::DispatchKey::CPU)) {
+      names.push_back(op.name);
+    }
+  }
+  return names;
 }
 
 void* load_plugin() { return ::dlopen(FINETUNE_PLUGIN_FILE, RTLD_NOW | RTLD_GLOBAL); }
@@ -35,6 +49,14 @@ TEST(CudaPlugin, LoadingRegistersItsKernelsAndLibTorchs) {
   ASSERT_NE(load_plugin(), nullptr) << ::dlerror();
   EXPECT_TRUE(has_cuda_kernel("finetune::gather_batch"));
   EXPECT_TRUE(has_cuda_kernel("aten::addmm"));
+}
+
+TEST(CudaPlugin, HasEveryOperatorThatTheCpuHas) {
+  EXPECT_EQ(tokens_gathered_on_the_cpu(), 2);
+  ASSERT_NE(load_plugin(), nullptr) << ::dlerror();
+  const std::vector<std::string> names = own_operators();
+  EXPECT_GE(names.size(), 15u);
+  for (const std::string& name : names) EXPECT_TRUE(has_cuda_kernel(name)) << name;
 }
 
 TEST(CudaPlugin, LeavesTheCpuKernelInPlace) {

@@ -4,15 +4,28 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <cstdlib>
 #include <sstream>
+#include <string>
+#include <string_view>
 
 #include "finetune/device/plugin.h"
 
 namespace finetune {
 namespace {
 
+/// The kernels use what came with Ampere, and no machine code for older devices is in this library.
+constexpr int kLeastMajor = 8;
+
 int64_t current(const c10::CachingAllocator::StatArray& stat) {
   return stat[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
+}
+
+/// Whether a forbidden wait is to end the run. LibTorch's guard also takes offence at copies from plain host
+/// memory, which do no harm once in an epoch, so it stands guard where it is asked to.
+bool guards_against_waits() {
+  const char* mode = std::getenv("FINETUNE_SYNC_GUARD");
+  return mode != nullptr && std::string_view(mode) == "error";
 }
 
 class CudaServices final : public DeviceServices {
@@ -23,6 +36,14 @@ class CudaServices final : public DeviceServices {
     return {.allocated = current(stats.allocated_bytes),
             .reserved = current(stats.reserved_bytes),
             .peak = stats.allocated_bytes[kAll].peak};
+  }
+
+  /// With FINETUNE_SYNC_GUARD=error in the environment every operation that makes the host wait throws.
+  void forbid_host_reads(bool forbidden) const override {
+    static const bool guards = guards_against_waits();
+    if (!guards) return;
+    c10::cuda::warning_state().set_sync_debug_mode(forbidden ? c10::cuda::SyncDebugMode::L_ERROR
+                                                             : c10::cuda::SyncDebugMode::L_DISABLED);
   }
 
   void synchronize(c10::Device device) const override {
@@ -44,14 +65,33 @@ class CudaServices final : public DeviceServices {
   }
 };
 
+/// How many devices can be used: those before the first one that is too old.
+int count_usable_devices(std::string* why_not) {
+  const int count = c10::cuda::device_count();
+  *why_not = "LibTorch finds no usable NVIDIA device; is the driver too old for its CUDA version?";
+  for (int device = 0; device < count; ++device) {
+    const cudaDeviceProp* properties = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device));
+    if (properties->major >= kLeastMajor) continue;
+    std::ostringstream text;
+    text << "device " << device << ", " << properties->name << ", has compute capability "
+         << properties->major << "." << properties->minor << ", and the kernels need " << kLeastMajor
+         << ".0 or later; hide it by CUDA_VISIBLE_DEVICES if another one is newer";
+    *why_not = text.str();
+    return device;
+  }
+  return count;
+}
+
 }  // namespace
 }  // namespace finetune
 
 extern "C" const finetune::DevicePlugin* finetune_device_plugin(const char** why_not) {
   static const finetune::CudaServices services;
-  static const finetune::DevicePlugin plugin{.services = &services, .num_devices = c10::cuda::device_count()};
+  static std::string reason;
+  static const finetune::DevicePlugin plugin{.services = &services,
+                                             .num_devices = finetune::count_usable_devices(&reason)};
   if (plugin.num_devices == 0) {
-    *why_not = "LibTorch finds no usable NVIDIA device; is the driver too old for its CUDA version?";
+    *why_not = reason.c_str();
     return nullptr;
   }
   return &plugin;

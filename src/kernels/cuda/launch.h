@@ -1,15 +1,24 @@
 #pragma once
 
-#include <cuda_runtime_api.h>
+#include <cstdint>
 
-#include "gather_batch.cuh"
-
-/// Launchers of the kernels. A `.cu` file includes no header of LibTorch's: nvcc reads every header once for
-/// each architecture, and ATen's take minutes that way. Operands are checked and results allocated in the
-/// `.cpp` beside it.
+/// The way from an operator to its kernels. A `.cu` file includes no header of LibTorch's: nvcc reads every
+/// header once for each architecture, and ATen's take minutes that way. Operands are checked and results
+/// allocated in the `.cpp` files.
 namespace finetune::kernels::cuda {
 
-/// Queues the kernel on `stream`; returns the launch's error. Nothing is queued for no tokens.
-cudaError_t launch_gather_batch(const GatherBatchArguments& args, cudaStream_t stream);
+/// Queues a kernel on the current stream of the current device. Throws where it cannot be launched. No
+/// blocks: nothing is queued. Instantiated for every kernel in the `.cu` files.
+template <typename Kernel>
+void launch(const Kernel& kernel);
+
+/// The `cudaStream_t` that is current.
+void* current_stream();
+
+/// Throws `c10::Error` for a launch's `cudaError_t` other than success.
+void check_launch(int error);
+
+/// Throws `DeviceError` where a block of the current device cannot have so much shared memory.
+void check_shared_memory(int64_t bytes);
 
 }  // namespace finetune::kernels::cuda

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "finetune/kernels/ops.h"
-#include "kernels/cuda/gather_batch.cuh"
+#include "support.h"
 
 namespace finetune::kernels {
 namespace {
 
+using testing::on_device;
 using Gathered = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 struct Arena {
@@ -41,34 +42,15 @@ at::Tensor cumulative_lengths(const Arena& arena, const std::vector<int64_t>& ro
   return at::tensor(sums, at::kInt);
 }
 
-/// Runs the CUDA kernel's body over all blocks and threads, as the device would, last thread first: the
-/// result must not depend on the order.
 Gathered emulate(const Arena& arena, const at::Tensor& rows, const at::Tensor& cu_seqlens, int64_t num_tokens,
                  int64_t first_row) {
-  at::Tensor input_ids = at::full({num_tokens}, -1, at::kInt);
-  at::Tensor token_type_ids = at::full({num_tokens}, -1, at::kInt);
-  at::Tensor position_ids = at::full({num_tokens}, -1, at::kInt);
-  at::Tensor token_keys = at::full({num_tokens}, -1, at::kLong);
-  const cuda::GatherBatchArguments args{
-      .arena = arena.tokens.const_data_ptr<int32_t>(),
-      .row_offsets = arena.row_offsets.const_data_ptr<int64_t>(),
-      .second_segments = arena.second_segments.const_data_ptr<int32_t>(),
-      .rows = rows.const_data_ptr<int64_t>(),
-      .cu_seqlens = cu_seqlens.const_data_ptr<int32_t>(),
-      .num_rows = rows.numel(),
-      .num_tokens = num_tokens,
-      .first_row = first_row,
-      .input_ids = input_ids.mutable_data_ptr<int32_t>(),
-      .token_type_ids = token_type_ids.mutable_data_ptr<int32_t>(),
-      .position_ids = position_ids.mutable_data_ptr<int32_t>(),
-      .token_keys = token_keys.mutable_data_ptr<int64_t>(),
-  };
-  for (int64_t block = cuda::gather_batch_num_blocks(num_tokens) - 1; block >= 0; --block) {
-    for (int64_t thread = cuda::kGatherBatchBlockSize - 1; thread >= 0; --thread) {
-      cuda::gather_batch_thread(args, block, cuda::kGatherBatchBlockSize, thread);
-    }
-  }
-  return {input_ids, token_type_ids, position_ids, token_keys};
+  const auto results = testing::in_both_orders([&] {
+    const auto [ids, types, positions, keys] = tested::gather_batch(
+        on_device(arena.tokens), on_device(arena.row_offsets), on_device(arena.second_segments),
+        on_device(rows), on_device(cu_seqlens), num_tokens, first_row);
+    return testing::Tensors{ids, types, positions, keys};
+  });
+  return {results[0], results[1], results[2], results[3]};
 }
 
 void expect_same(const Arena& arena, const std::vector<int64_t>& row_list, int64_t first_row) {
@@ -84,19 +66,19 @@ void expect_same(const Arena& arena, const std::vector<int64_t>& row_list, int64
   EXPECT_TRUE(at::equal(keys, cpu_keys));
 }
 
-TEST(GatherBatchEmulation, EqualsTheCpuOperatorForRowsInAnyOrder) {
+TEST(CudaGatherBatch, EqualsTheCpuOperatorForRowsInAnyOrder) {
   expect_same(make_arena({7, 3, 12, 1, 9}), {4, 0, 2, 1, 3}, 0);
 }
 
-TEST(GatherBatchEmulation, EqualsTheCpuOperatorAcrossSeveralBlocks) {
+TEST(CudaGatherBatch, EqualsTheCpuOperatorAcrossSeveralBlocks) {
   expect_same(make_arena({200, 255, 256, 257, 511, 2}), {3, 5, 0, 2, 4, 1}, 17);
 }
 
-TEST(GatherBatchEmulation, EmptyRowsOwnNoToken) {
+TEST(CudaGatherBatch, EmptyRowsOwnNoToken) {
   expect_same(make_arena({0, 5, 0, 0, 4, 0}), {0, 1, 2, 3, 4, 5}, 3);
 }
 
-TEST(GatherBatchEmulation, KeysHoldTheRowInTheUpdateAndThePosition) {
+TEST(CudaGatherBatch, KeysHoldTheRowInTheUpdateAndThePosition) {
   const Arena arena = make_arena({2, 3});
   const at::Tensor rows = at::tensor({1, 0}, at::kLong);
   const auto [ids, types, positions, keys] = emulate(arena, rows, cumulative_lengths(arena, {1, 0}), 5, 40);
