@@ -27,5 +27,6 @@ void add_eval(CLI::App& app, Action& action);
 void add_predict(CLI::App& app, Action& action);
 void add_tokenize(CLI::App& app, Action& action);
 void add_config(CLI::App& app, Action& action);
+void add_doctor(CLI::App& app, Action& action);
 
 }  // namespace finetune::cli

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -163,6 +164,17 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
   }
   const auto parent = path.parent_path();
   sync_directory(parent.empty() ? "." : parent);
+}
+
+std::string field_of_file(const std::filesystem::path& path, const std::string& field) {
+  std::ifstream stream(path);
+  std::string line;
+  while (std::getline(stream, line)) {
+    if (line.rfind(field, 0) != 0) continue;
+    const size_t begin = line.find_first_not_of(" \t:", field.size());
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
 }
 
 FileLock::FileLock(const std::filesystem::path& path) {

@@ -5,26 +5,15 @@
 #include <sched.h>
 #include <torch/version.h>
 
-#include <fstream>
 #include <sstream>
 
 #include "finetune/core/error.h"
+#include "finetune/core/file.h"
 #include "finetune/core/version.h"
 #include "finetune/device/plugin.h"
 
 namespace finetune {
 namespace {
-
-std::string field_of_file(const char* file, const std::string& field) {
-  std::ifstream stream(file);
-  std::string line;
-  while (std::getline(stream, line)) {
-    if (line.rfind(field, 0) != 0) continue;
-    const size_t begin = line.find_first_not_of(" \t:", field.size());
-    return begin == std::string::npos ? "" : line.substr(begin);
-  }
-  return "";
-}
 
 int64_t status_bytes(const char* field) {
   return std::strtoll(field_of_file("/proc/self/status", field).c_str(), nullptr, 10) * 1024;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace finetune {
@@ -40,6 +41,8 @@ bool cuda_device_present(std::string* why_not) {
   return true;
 }
 
+std::string plugin_name(const std::string& type) { return "libfinetune_" + type + ".so"; }
+
 struct Loaded {
   const DevicePlugin* plugin = nullptr;
   std::string why_not;
@@ -48,30 +51,37 @@ struct Loaded {
 Loaded load(const std::string& type) {
   Loaded result;
   if (type == "cuda" && !cuda_device_present(&result.why_not)) return result;
-  const std::string name = "libfinetune_" + type + ".so";
-  for (const auto& folder : plugin_folders()) {
-    const auto path = folder / name;
-    if (!std::filesystem::exists(path)) continue;
-    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (library == nullptr) {
-      result.why_not = ::dlerror();
-      return result;
-    }
-    const auto entry = reinterpret_cast<DevicePluginEntry>(::dlsym(library, "finetune_device_plugin"));
-    if (entry == nullptr) {
-      result.why_not = path.string() + " has no finetune_device_plugin: it was built for another version";
-      return result;
-    }
-    const char* reason = "unknown";
-    result.plugin = entry(&reason);
-    if (result.plugin == nullptr) result.why_not = reason;
+  const auto path = find_device_plugin(type);
+  if (!path) {
+    result.why_not =
+        plugin_name(type) + " not found beside the binary: this is a build without support for " + type;
     return result;
   }
-  result.why_not = name + " not found beside the binary: this is a build without support for " + type;
+  void* library = ::dlopen(path->c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) {
+    result.why_not = ::dlerror();
+    return result;
+  }
+  const auto entry = reinterpret_cast<DevicePluginEntry>(::dlsym(library, "finetune_device_plugin"));
+  if (entry == nullptr) {
+    result.why_not = path->string() + " has no finetune_device_plugin: it was built for another version";
+    return result;
+  }
+  const char* reason = "unknown";
+  result.plugin = entry(&reason);
+  if (result.plugin == nullptr) result.why_not = reason;
   return result;
 }
 
 }  // namespace
+
+std::optional<std::filesystem::path> find_device_plugin(const std::string& type) {
+  for (const auto& folder : plugin_folders()) {
+    auto path = folder / plugin_name(type);
+    if (std::filesystem::exists(path)) return path;
+  }
+  return std::nullopt;
+}
 
 const DevicePlugin* load_device_plugin(const std::string& type, std::string* why_not) {
   static std::mutex mutex;

@@ -1,4 +1,4 @@
-#include "inputs.h"
+#include "finetune/train/inputs.h"
 
 #include <ATen/Parallel.h>
 

@@ -1,4 +1,4 @@
-#include "precision.h"
+#include "finetune/train/precision.h"
 
 #include <ATen/Context.h>
 

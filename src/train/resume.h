@@ -4,8 +4,8 @@
 #include <string>
 
 #include "finetune/checkpoint/store.h"
+#include "finetune/train/inputs.h"
 #include "finetune/train/run.h"
-#include "inputs.h"
 
 namespace finetune {
 

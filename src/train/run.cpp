@@ -12,9 +12,11 @@
 #include "finetune/core/file.h"
 #include "finetune/core/log.h"
 #include "finetune/core/text.h"
+#include "finetune/device/available_memory.h"
 #include "finetune/optim/schedule.h"
 #include "finetune/train/evaluate.h"
 #include "finetune/train/model_directory.h"
+#include "finetune/train/recipe.h"
 #include "named_tensors.h"
 #include "trainer.h"
 
@@ -24,6 +26,17 @@ namespace {
 /// Tokens of a forward pass where `micro_batch_size` is `auto` on a CPU: beyond it products gain nothing and
 /// activations leave the caches.
 constexpr int64_t kCpuMicroBatchTokens = 8192;
+
+int64_t bytes_on_device(const DeviceDataset& dataset) {
+  size_t bytes = 0;
+  for (const at::Tensor& tensor :
+       {dataset.input_ids, dataset.row_offsets, dataset.second_segments, dataset.labels}) {
+    if (tensor.defined()) bytes += tensor.nbytes();
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+}  // namespace
 
 Batcher make_batcher(const RunConfig& config, const Inputs& inputs) {
   const auto& micro = config.train.micro_batch_size;
@@ -36,7 +49,6 @@ Batcher make_batcher(const RunConfig& config, const Inputs& inputs) {
                   .seed = config.seed});
 }
 
-/// Total updates: `epochs` and `max_steps` are totals, the first reached ends; with neither, three epochs.
 int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch) {
   const bool neither = !train.epochs && !train.max_steps;
   int64_t steps = std::numeric_limits<int64_t>::max();
@@ -66,6 +78,22 @@ void load_initial_weights(const RunConfig& config, SequenceClassifier& model) {
   }
 }
 
+MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model) {
+  const auto& micro = config.train.micro_batch_size;
+  const int64_t rows =
+      micro.automatic ? config.train.batch_size : std::min(micro.rows, config.train.batch_size);
+  int64_t data_bytes = bytes_on_device(inputs.train);
+  for (const auto* splits : {&inputs.validation, &inputs.test}) {
+    for (const auto& [name, dataset] : *splits) data_bytes += bytes_on_device(dataset);
+  }
+  return plan_memory(
+      inputs.encoder, model.parameters(), config.optimizer,
+      largest_micro_batch(inputs.train.lengths, rows, micro.automatic ? kCpuMicroBatchTokens : 0),
+      data_bytes);
+}
+
+namespace {
+
 void say_header(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model,
                 const ResolvedPrecision& precision, const Json& environment, int64_t num_steps) {
   int64_t num_parameters = 0;
@@ -78,6 +106,8 @@ void say_header(const RunConfig& config, const Inputs& inputs, const SequenceCla
     spdlog::info("{}: {} rows, {} tokens", split, with_thousands(counts.at("rows").get<int64_t>()),
                  with_thousands(counts.at("tokens").get<int64_t>()));
   }
+  spdlog::info("memory: {}", to_text(plan_memory(config, inputs, model),
+                                     available_memory(inputs.train.input_ids.device())));
   spdlog::info("training: {} steps of {} rows in {}", with_thousands(num_steps), config.train.batch_size,
                precision.name);
 }

@@ -23,7 +23,7 @@
 #include "finetune/optim/optimizer.h"
 #include "finetune/optim/schedule.h"
 #include "finetune/train/evaluate.h"
-#include "train/inputs.h"
+#include "finetune/train/inputs.h"
 #include "train/named_tensors.h"
 
 namespace finetune {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "finetune/device/device.h"
@@ -17,9 +19,13 @@ struct DevicePlugin {
 /// On failure it returns null and points `*why_not` to a text that lives as long as the plugin.
 using DevicePluginEntry = const DevicePlugin* (*)(const char** why_not);
 
-/// Loads the plugin of a device type ("cuda") once: from FINETUNE_PLUGIN_PATH, the folder of the binary, or
-/// `../lib` beside it. For "cuda" the driver is probed first, since LibTorch decides at its first CUDA query
-/// what it will be able to do. Returns null, with the reason, where there is no usable device of that type.
+/// Where the plugin of a device type ("cuda") lies: in FINETUNE_PLUGIN_PATH, the folder of the binary, or
+/// `../lib` beside it.
+std::optional<std::filesystem::path> find_device_plugin(const std::string& type);
+
+/// Loads the plugin of a device type ("cuda") once. For "cuda" the driver is probed first, since LibTorch
+/// decides at its first CUDA query what it will be able to do. Returns null, with the reason, where there is
+/// no usable device of that type.
 const DevicePlugin* load_device_plugin(const std::string& type, std::string* why_not);
 
 }  // namespace finetune

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "finetune/batching/batcher.h"
+#include "finetune/model/classifier.h"
+#include "finetune/train/inputs.h"
+#include "finetune/train/memory_plan.h"
+
+namespace finetune {
+
+// The steps of `run` that others take too: the doctor rehearses a run without a run folder.
+
+/// Deals the training rows to updates and micro-batches as the config says.
+Batcher make_batcher(const RunConfig& config, const Inputs& inputs);
+
+/// Total updates: `epochs` and `max_steps` are totals, the first reached ends; with neither, three epochs.
+int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch);
+
+/// Initial values, and the pretrained weights over them unless `model.init` is `random`.
+void load_initial_weights(const RunConfig& config, SequenceClassifier& model);
+
+/// What a step of the run needs on the device.
+MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model);
+
+}  // namespace finetune
