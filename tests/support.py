@@ -229,7 +229,8 @@ class Run:
 
     def comparable_log(self):
         """The log without what an undisturbed run may have otherwise: times, rates, memory, saves and resumes."""
-        varying = {"time", "seconds", "tokens_per_second", "samples_per_second", "data_wait_fraction"}
+        varying = {"time", "seconds", "tokens_per_second", "samples_per_second", "data_wait_fraction",
+                   "flops_fraction", "utilization", "power_w"}
         return [{key: value for key, value in event.items() if key not in varying and "memory" not in key}
                 for event in self.events() if event["event"] not in ("save", "resume")]
 

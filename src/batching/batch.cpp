@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "finetune/device/transfer.h"
 #include "finetune/kernels/ops.h"
 
 namespace finetune {
@@ -22,9 +23,23 @@ BatchSource::BatchSource(const DeviceDataset& dataset, const std::vector<int64_t
       prefix_sums.push_back(sum);
     }
   }
-  const auto device = dataset.input_ids.device();
-  order_ = at::tensor(at::ArrayRef<int64_t>(order), at::kLong).to(device);
-  cu_seqlens_ = at::tensor(at::ArrayRef<int32_t>(prefix_sums), at::kInt).to(device);
+  order_ = upload(order, dataset.device());
+  cu_seqlens_ = upload(prefix_sums, dataset.device());
+}
+
+Batch pack_rows(const at::Tensor& arena, const at::Tensor& row_offsets, const at::Tensor& second_segments,
+                const at::Tensor& rows, const at::Tensor& cu_seqlens, at::Tensor labels,
+                const BatchPlan& plan) {
+  Batch batch;
+  std::tie(batch.input_ids, batch.token_type_ids, batch.position_ids, batch.token_keys) =
+      kernels::gather_batch(arena, row_offsets, second_segments, rows, cu_seqlens, plan.num_tokens,
+                            plan.first_row);
+  batch.cu_seqlens = cu_seqlens;
+  batch.labels = std::move(labels);
+  batch.num_rows = plan.num_rows;
+  batch.num_tokens = plan.num_tokens;
+  batch.max_length = plan.max_length;
+  return batch;
 }
 
 Batch BatchSource::batch(int64_t index) const {
@@ -32,16 +47,10 @@ Batch BatchSource::batch(int64_t index) const {
   // The batches before this one hold plan.begin rows and one entry more each.
   const auto cu_seqlens = cu_seqlens_.narrow(0, plan.begin - plans_.front().begin + index, plan.num_rows + 1);
   const auto rows = order_.narrow(0, plan.begin, plan.num_rows);
-  Batch batch;
-  std::tie(batch.input_ids, batch.token_type_ids, batch.position_ids, batch.token_keys) =
-      kernels::gather_batch(dataset_->input_ids, dataset_->row_offsets, dataset_->second_segments, rows,
-                            cu_seqlens, plan.num_tokens, plan.first_row);
-  batch.cu_seqlens = cu_seqlens;
-  if (dataset_->labels.defined()) batch.labels = dataset_->labels.index_select(0, rows);
-  batch.num_rows = plan.num_rows;
-  batch.num_tokens = plan.num_tokens;
-  batch.max_length = plan.max_length;
-  return batch;
+  at::Tensor labels;
+  if (dataset_->labels.defined()) labels = dataset_->labels.index_select(0, rows);
+  return pack_rows(dataset_->input_ids, dataset_->row_offsets, dataset_->second_segments, rows, cu_seqlens,
+                   std::move(labels), plan);
 }
 
 std::vector<BatchPlan> plan_batches(const std::vector<int32_t>& lengths, const std::vector<int64_t>& order,

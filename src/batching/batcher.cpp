@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "epoch_plan.h"
 #include "finetune/core/error.h"
 #include "finetune/device/random.h"
+#include "prefetcher.h"
 
 namespace finetune {
 
@@ -19,7 +21,7 @@ std::vector<int64_t> epoch_order(int64_t num_rows, uint64_t seed, int64_t epoch,
   return order;
 }
 
-Batcher::Batcher(const DeviceDataset& dataset, std::vector<double> label_weights, const Options& options)
+Batcher::Batcher(DeviceDataset& dataset, std::vector<double> label_weights, const Options& options)
     : dataset_(&dataset), label_weights_(std::move(label_weights)), options_(options) {
   const int64_t num_rows = dataset.num_rows();
   steps_per_epoch_ = options.drop_last ? num_rows / options.batch_size
@@ -30,37 +32,76 @@ Batcher::Batcher(const DeviceDataset& dataset, std::vector<double> label_weights
                     " and train.drop_last is set: not one update can be made; lower "
                     "the batch size or unset drop_last");
   }
+  forget_plans();
+}
+
+Batcher::~Batcher() = default;
+
+void Batcher::forget_plans() {
+  prefetcher_.reset();
+  source_.reset();
+  epoch_ = -1;
+  plans_ = std::make_shared<EpochPlans>(dataset_->lengths, options_, steps_per_epoch_);
+}
+
+bool Batcher::streamed() const { return dataset_->device() != options_.device; }
+
+void Batcher::make_resident() {
+  prefetcher_.reset();
+  *dataset_ = dataset_->to(options_.device);
+  epoch_ = -1;
+}
+
+void Batcher::set_micro_batch_tokens(int64_t tokens) {
+  options_.micro_batch_tokens = tokens;
+  forget_plans();
+}
+
+int64_t Batcher::micro_batch_rows() const { return plans_->most_rows(); }
+
+bool Batcher::halve_micro_batches(int64_t step) {
+  const auto plan = plans_->at(step / steps_per_epoch_);
+  const auto window = static_cast<size_t>(step % steps_per_epoch_);
+  int64_t most_tokens = 0;
+  for (int64_t i = plan->first_micro_batch[window]; i < plan->first_micro_batch[window + 1]; ++i) {
+    const BatchPlan& micro = plan->micro_batches[static_cast<size_t>(i)];
+    if (micro.num_rows > 1) most_tokens = std::max(most_tokens, micro.num_tokens);
+  }
+  if (most_tokens == 0) return false;
+  set_micro_batch_tokens(most_tokens / 2);
+  return true;
 }
 
 void Batcher::enter_epoch(int64_t epoch) {
+  plan_ = plans_->at(epoch);
+  source_.reset();
+  if (!streamed()) source_ = std::make_unique<BatchSource>(*dataset_, plan_->order, plan_->micro_batches);
   epoch_ = epoch;
-  order_ = epoch_order(dataset_->num_rows(), options_.seed, epoch, options_.shuffle);
-  std::vector<BatchPlan> plans;
-  first_plan_.clear();
-  for (int64_t step = 0; step < steps_per_epoch_; ++step) {
-    first_plan_.push_back(static_cast<int64_t>(plans.size()));
-    const int64_t begin = step * options_.batch_size;
-    const int64_t end = std::min(begin + options_.batch_size, dataset_->num_rows());
-    const auto micro = plan_batches(dataset_->lengths, order_, begin, end, options_.micro_batch_rows,
-                                    options_.micro_batch_tokens);
-    plans.insert(plans.end(), micro.begin(), micro.end());
+}
+
+Batch Batcher::micro_batch(int64_t index) {
+  if (source_) return source_->batch(index);
+  const PrefetchRing::Position wanted{epoch_, index};
+  if (!prefetcher_ || prefetcher_->next() != wanted) {
+    prefetcher_.reset();
+    prefetcher_ =
+        std::make_unique<Prefetcher>(*dataset_, options_.device, plans_, wanted, options_.num_workers);
   }
-  first_plan_.push_back(static_cast<int64_t>(plans.size()));
-  source_ = std::make_unique<BatchSource>(*dataset_, order_, plans);
+  return prefetcher_->take();
 }
 
 StepBatch Batcher::at(int64_t step) {
   const int64_t epoch = step / steps_per_epoch_;
   if (epoch != epoch_) enter_epoch(epoch);
-  const auto index = static_cast<size_t>(step % steps_per_epoch_);
+  const int64_t window = step % steps_per_epoch_;
+  const auto& first = plan_->first_micro_batch;
   StepBatch result;
-  for (int64_t i = first_plan_[index]; i < first_plan_[index + 1]; ++i) {
-    result.micro_batches.push_back(source_->batch(i));
-    result.num_tokens += source_->plan(i).num_tokens;
+  for (int64_t i = first[static_cast<size_t>(window)]; i < first[static_cast<size_t>(window) + 1]; ++i) {
+    result.micro_batches.push_back(micro_batch(i));
+    result.num_tokens += result.micro_batches.back().num_tokens;
   }
-  const auto begin = order_.begin() + static_cast<int64_t>(index) * options_.batch_size;
-  const auto end = order_.begin() + std::min<int64_t>((static_cast<int64_t>(index) + 1) * options_.batch_size,
-                                                      dataset_->num_rows());
+  const auto begin = plan_->order.begin() + window * options_.batch_size;
+  const auto end = plan_->order.begin() + std::min((window + 1) * options_.batch_size, dataset_->num_rows());
   result.rows.assign(begin, end);
   for (const int64_t row : result.rows) result.label_weight += label_weights_[static_cast<size_t>(row)];
   return result;

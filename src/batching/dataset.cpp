@@ -17,6 +17,22 @@ at::Tensor upload(HostArray<T>& values, c10::Device device) {
 
 }  // namespace
 
+int64_t DeviceDataset::nbytes() const {
+  int64_t bytes = 0;
+  for (const at::Tensor& tensor : {input_ids, row_offsets, second_segments, labels}) {
+    if (tensor.defined()) bytes += static_cast<int64_t>(tensor.nbytes());
+  }
+  return bytes;
+}
+
+DeviceDataset DeviceDataset::to(c10::Device device) const {
+  DeviceDataset moved = *this;
+  for (at::Tensor* tensor : {&moved.input_ids, &moved.row_offsets, &moved.second_segments, &moved.labels}) {
+    if (tensor->defined()) *tensor = tensor->to(device);
+  }
+  return moved;
+}
+
 DeviceDataset to_device(EncodedDataset dataset, c10::Device device) {
   DeviceDataset result;
   result.input_ids = upload(dataset.input_ids, device);

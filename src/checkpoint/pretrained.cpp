@@ -43,8 +43,9 @@ std::optional<std::string> mismatch(const NamedTensor& parameter, const WeightEn
   const bool floating =
       c10::isFloatingType(entry.dtype) && c10::isFloatingType(parameter.tensor.scalar_type());
   if (entry.dtype != parameter.tensor.scalar_type() && !floating) {
-    return parameter.name + written + ": the file has dtype " + std::string(safetensors_dtype_name(entry.dtype)) +
-           ", the model expects " + c10::toString(parameter.tensor.scalar_type());
+    return parameter.name + written + ": the file has dtype " +
+           std::string(safetensors_dtype_name(entry.dtype)) + ", the model expects " +
+           c10::toString(parameter.tensor.scalar_type());
   }
   return std::nullopt;
 }

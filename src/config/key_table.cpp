@@ -114,6 +114,9 @@ constexpr auto kModelKeys = [](auto& s) {
         "Dropout of attention probabilities. Unset: as in the model's config.json.");
   s.key("classifier_dropout", &T::classifier_dropout, fraction(),
         "Dropout before the classifier. Unset: as in the model's config.json.");
+  s.key("activation_checkpointing", &T::activation_checkpointing, Boolean{},
+        "Keep only each layer's input for the backward pass and compute the rest anew: less memory, a third "
+        "more work, the same numbers.");
 };
 
 constexpr auto kDataFileKeys = [](auto& s) {
@@ -164,6 +167,13 @@ constexpr auto kDataKeys = [](auto& s) {
         "Folder that keeps encoded rows for the next run on the same files. auto: tokens/ in "
         "$FINETUNE_CACHE, else "
         "in finetune/ in $XDG_CACHE_HOME or ~/.cache, for files of a megabyte and more. none: keep nothing.");
+  s.key("residency", &T::residency,
+        Choice<Residency>{
+            {{Residency::kAuto, "auto"}, {Residency::kDevice, "device"}, {Residency::kStream, "stream"}}},
+        "Where the encoded training rows lie: on the device, or on the host, from where batches are streamed "
+        "ahead of their use. auto: on the device where they fit beside what training was seen to need.");
+  s.key("workers", &T::workers, CountOrAuto{64},
+        "Threads that collect streamed rows. auto: as many as it takes for training not to wait for data.");
 };
 
 constexpr auto kTrainKeys = [](auto& s) {
@@ -173,7 +183,7 @@ constexpr auto kTrainKeys = [](auto& s) {
   s.key("max_steps", &T::max_steps, integer(1), "Updates, in all.");
   s.key("batch_size", &T::batch_size, integer(1, 1 << 24),
         "Rows of an update, over all devices and micro-batches.");
-  s.key("micro_batch_size", &T::micro_batch_size, RowsOrAuto{},
+  s.key("micro_batch_size", &T::micro_batch_size, CountOrAuto{},
         "The most rows of one forward pass on one device. auto: what suits the device.");
   s.key(
       "precision", &T::precision,

@@ -229,23 +229,23 @@ Json IntervalLength::schema() const {
   return {{"anyOf", Json::array({words, Integer<int64_t>{0, kLargestExactInteger}.schema()})}};
 }
 
-Refusal RowsOrAuto::read(const Json& value, const std::filesystem::path&, MicroBatchSize& out) const {
+Refusal CountOrAuto::read(const Json& value, const std::filesystem::path&, AutoCount& out) const {
   if (value == "auto") {
     out = {true, 0};
-  } else if (const auto rows = exact_integer<int64_t>(value, 1, std::numeric_limits<int64_t>::max())) {
-    out = {false, *rows};
+  } else if (const auto count = exact_integer<int64_t>(value, 1, most)) {
+    out = {false, *count};
   } else {
-    return refuse(value, "auto, or an integer of at least 1");
+    return refuse(value, "auto, or " + integer(1, most).expected());
   }
   return {};
 }
 
-Json RowsOrAuto::write(const MicroBatchSize& value) const {
-  return value.automatic ? Json("auto") : Json(value.rows);
+Json CountOrAuto::write(const AutoCount& value) const {
+  return value.automatic ? Json("auto") : Json(value.value);
 }
 
-Json RowsOrAuto::schema() const {
-  return {{"anyOf", Json::array({Json{{"const", "auto"}}, integer(1).schema()})}};
+Json CountOrAuto::schema() const {
+  return {{"anyOf", Json::array({Json{{"const", "auto"}}, integer(1, most).schema()})}};
 }
 
 Refusal WarmupLength::read(const Json& value, const std::filesystem::path&, double& out) const {

@@ -73,7 +73,6 @@ struct Integer {
   Json write(T value) const { return value; }
   Json schema() const { return {{"type", "integer"}, {"minimum", low}, {"maximum", high}}; }
 
- private:
   std::string expected() const {
     const bool has_low = low != std::numeric_limits<T>::min() || std::unsigned_integral<T>;
     const bool has_high = high != std::numeric_limits<T>::max();
@@ -263,10 +262,12 @@ struct IntervalLength {
   Json schema() const;
 };
 
-/// "auto", or a number of rows.
-struct RowsOrAuto {
-  Refusal read(const Json& value, const std::filesystem::path& base, MicroBatchSize& out) const;
-  Json write(const MicroBatchSize& value) const;
+/// "auto", or a count of at least 1.
+struct CountOrAuto {
+  int64_t most = std::numeric_limits<int64_t>::max();
+
+  Refusal read(const Json& value, const std::filesystem::path& base, AutoCount& out) const;
+  Json write(const AutoCount& value) const;
   Json schema() const;
 };
 

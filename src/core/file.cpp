@@ -8,8 +8,8 @@
 
 #include <atomic>
 #include <cerrno>
-#include <memory>
 #include <fstream>
+#include <memory>
 #include <system_error>
 #include <utility>
 

@@ -18,10 +18,18 @@ std::optional<int64_t> available_memory(c10::Device device) {
     return bytes > 0 ? std::optional(bytes) : std::nullopt;
   }
   try {
-    return static_cast<int64_t>(c10::getDeviceAllocator(device.type())->getMemoryInfo(device.index()).first);
+    c10::DeviceAllocator* allocator = c10::getDeviceAllocator(device.type());
+    const auto stats = allocator->getDeviceStats(device.index());
+    constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+    const int64_t unused = stats.reserved_bytes[kAll].current - stats.allocated_bytes[kAll].current;
+    return static_cast<int64_t>(allocator->getMemoryInfo(device.index()).first) + unused;
   } catch (const c10::Error&) {
     return std::nullopt;
   }
+}
+
+void release_cached_memory(c10::Device device) {
+  if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
 }
 
 }  // namespace finetune

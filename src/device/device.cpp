@@ -3,8 +3,12 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <torch/version.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
 #include <sstream>
 
 #include "finetune/core/error.h"
@@ -15,15 +19,17 @@
 namespace finetune {
 namespace {
 
-int64_t status_bytes(const char* field) {
-  return std::strtoll(field_of_file("/proc/self/status", field).c_str(), nullptr, 10) * 1024;
-}
-
 class CpuServices final : public DeviceServices {
  public:
   MemoryStats memory(c10::Device) const override {
-    const int64_t resident = status_bytes("VmRSS");
-    return {.allocated = resident, .reserved = resident, .peak = status_bytes("VmHWM")};
+    int64_t total_pages = 0, resident_pages = 0;
+    std::ifstream("/proc/self/statm") >> total_pages >> resident_pages;
+    const int64_t resident = resident_pages * ::sysconf(_SC_PAGESIZE);
+    rusage use{};
+    ::getrusage(RUSAGE_SELF, &use);  // its peak is updated less often than the current value
+    return {.allocated = resident,
+            .reserved = resident,
+            .peak = std::max<int64_t>(resident, int64_t{use.ru_maxrss} * 1024)};
   }
   void synchronize(c10::Device) const override {}
   bool has_fast_bf16(c10::Device) const override {

@@ -62,7 +62,9 @@ RunConfig cut(RunConfig config) {
   return config;
 }
 
-Inputs load_some_inputs(const RunConfig& config, c10::Device device, bool* rows_were_cut) {
+Inputs load_some_inputs(RunConfig config, c10::Device device, bool* rows_were_cut) {
+  // So few rows always fit.
+  if (config.data.residency == Residency::kAuto) config.data.residency = Residency::kDevice;
   if (size_of(config.data.train) > kLargeDataBytes) {
     try {
       *rows_were_cut = true;
@@ -94,7 +96,7 @@ JobReport examine_job(const RunConfig& config, const std::vector<OpenDevice>& de
   for (size_t i = 0; i < devices.size(); ++i) {
     spdlog::info("a few steps on {}", devices[i].device.str());
     const auto available = available_memory(devices[i].device);
-    const Inputs inputs = load_some_inputs(config, devices[i].device, &report.rows_were_cut);
+    Inputs inputs = load_some_inputs(config, devices[i].device, &report.rows_were_cut);
     Job job(config, devices[i], inputs);
     describe_job(inputs, job, report);
     report.rehearsals.push_back(rehearse(job, measures[i], available));

@@ -29,7 +29,7 @@ class Lap {
 
 }  // namespace
 
-Job::Job(const RunConfig& config, const OpenDevice& device, const Inputs& inputs)
+Job::Job(const RunConfig& config, const OpenDevice& device, Inputs& inputs)
     : config_(config),
       device_(device),
       inputs_(inputs),
@@ -37,7 +37,7 @@ Job::Job(const RunConfig& config, const OpenDevice& device, const Inputs& inputs
       model_(inputs.encoder, inputs.task->labels().size(), device.device, precision_.activations),
       meter_(device.device) {
   draw_weights();
-  batcher_ = std::make_unique<Batcher>(make_batcher(config_, inputs_));
+  batcher_ = std::unique_ptr<Batcher>(new Batcher(make_batcher(config_, inputs_, device_.device)));
   const int64_t num_steps = count_steps(config_.train, batcher_->steps_per_epoch());
   optimizer_ = std::make_unique<Optimizer>(
       model_.parameters(), config_.optimizer,
@@ -60,7 +60,7 @@ void Job::draw_weights() {
 
 void Job::set_batch_size(int64_t rows) {
   config_.train.batch_size = std::clamp<int64_t>(rows, 1, inputs_.train.num_rows());
-  batcher_ = std::make_unique<Batcher>(make_batcher(config_, inputs_));
+  batcher_ = std::unique_ptr<Batcher>(new Batcher(make_batcher(config_, inputs_, device_.device)));
 }
 
 void Job::step(int64_t number, StepTimes* times, Trace* trace) {
@@ -69,7 +69,7 @@ void Job::step(int64_t number, StepTimes* times, Trace* trace) {
   lap.add_to(times ? &times->data : nullptr);
   rng_.select(0, 1).fill_(number);
   forward_backward(batch, times, trace);
-  update(times);
+  update(batch.label_weight, times);
   if (trace != nullptr) trace->batch = batch;
 }
 
@@ -90,13 +90,12 @@ void Job::forward_backward(const StepBatch& batch, StepTimes* times, Trace* trac
       trace->loss_sum = last_loss_;
     }
   }
-  meter_.add_weight(batch.label_weight);
 }
 
-void Job::update(StepTimes* times) {
+void Job::update(double label_weight, StepTimes* times) {
   Lap lap;
   const UpdateStats stats = optimizer_->step();
-  meter_.add_update(stats.grad_norm, stats.nonfinite, stats.learning_rate, stats.loss_scale);
+  meter_.add_update(label_weight, stats.grad_norm, stats.nonfinite, stats.learning_rate, stats.loss_scale);
   lap.add_to(times ? &times->update : nullptr);
 }
 
@@ -131,7 +130,8 @@ std::vector<Placed> Job::placed(const Trace& trace) const {
           copies,
           gradients,
           moments,
-          {"training data", arena(inputs_.train)},
+          batcher_->streamed() ? Placed{"training data, streamed from the host", {}}
+                               : Placed{"training data", arena(inputs_.train)},
           inputs,
           labels,
           {"dropout's counters", {rng_}},

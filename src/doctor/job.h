@@ -19,7 +19,7 @@ namespace finetune::doctor {
 class Job {
  public:
   /// `inputs` must outlive the job. Weights are random: no figure depends on them.
-  Job(const RunConfig& config, const OpenDevice& device, const Inputs& inputs);
+  Job(const RunConfig& config, const OpenDevice& device, Inputs& inputs);
 
   /// Tensors of one step that are gone after it otherwise.
   struct Trace {
@@ -49,7 +49,7 @@ class Job {
   MemoryPlan plan() const { return plan_memory(config_, inputs_, model_); }
   const RunConfig& config() const { return config_; }
   const OpenDevice& device() const { return device_; }
-  const Inputs& inputs() const { return inputs_; }
+  Inputs& inputs() const { return inputs_; }
   const SequenceClassifier& model() const { return model_; }
   const std::string& precision() const { return precision_.name; }
   const at::Tensor& last_loss() const { return last_loss_; }
@@ -57,11 +57,11 @@ class Job {
  private:
   void draw_weights();
   void forward_backward(const StepBatch& batch, StepTimes* times, Trace* trace);
-  void update(StepTimes* times);
+  void update(double label_weight, StepTimes* times);
 
   RunConfig config_;
   const OpenDevice& device_;
-  const Inputs& inputs_;
+  Inputs& inputs_;
   ResolvedPrecision precision_;
   SequenceClassifier model_;
   std::unique_ptr<Batcher> batcher_;

@@ -242,10 +242,12 @@ class SlowWays {
         comparison_rows_);
     EncodedDataset padded;
     for (int64_t row = 0; row <= rows; ++row) padded.row_offsets.push_back(row * length);
-    padded.input_ids.assign(static_cast<size_t>(rows * length), inputs.tokenizer->pad_id());
-    padded.second_segments.assign(static_cast<size_t>(rows), static_cast<int32_t>(length));
-    const double a_padded_row = pass_seconds(to_device(padded, device_), rows) / static_cast<double>(rows);
-    const double a_row = pass_seconds(inputs.train, comparison_rows_) / static_cast<double>(comparison_rows_);
+    padded.input_ids = std::vector<int32_t>(static_cast<size_t>(rows * length), inputs.tokenizer->pad_id());
+    padded.second_segments = std::vector<int32_t>(static_cast<size_t>(rows), static_cast<int32_t>(length));
+    const double a_padded_row =
+        pass_seconds(to_device(std::move(padded), device_), rows) / static_cast<double>(rows);
+    const double a_row =
+        pass_seconds(inputs.train.to(device_), comparison_rows_) / static_cast<double>(comparison_rows_);
     way.ratio = 1.0 + pass_share_ * (a_padded_row / a_row - 1.0);
     return way;
   }

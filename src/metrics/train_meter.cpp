@@ -12,28 +12,25 @@ at::Tensor TrainMeter::slot(Sum sum) const { return sums_.select(0, sum); }
 
 void TrainMeter::add_loss(const at::Tensor& loss_sum) {
   const at::NoGradGuard no_grad;
-  slot(kLoss).add_(loss_sum);
-  slot(kEpochLoss).add_(loss_sum);
+  slot(kUpdateLoss).add_(loss_sum);
 }
 
-void TrainMeter::add_weight(double label_weight) {
-  const at::NoGradGuard no_grad;
-  slot(kWeight).add_(label_weight);
-  slot(kEpochWeight).add_(label_weight);
-}
+void TrainMeter::discard_update() { slot(kUpdateLoss).zero_(); }
 
-void TrainMeter::add_update(const at::Tensor& grad_norm, const at::Tensor& nonfinite,
+void TrainMeter::add_update(double label_weight, const at::Tensor& grad_norm, const at::Tensor& nonfinite,
                             const at::Tensor& learning_rate, const at::Tensor& loss_scale) {
   const at::NoGradGuard no_grad;
+  for (const Sum sum : {kLoss, kEpochLoss}) slot(sum).add_(slot(kUpdateLoss));
+  for (const Sum sum : {kWeight, kEpochWeight}) slot(sum).add_(label_weight);
+  slot(kUpdateLoss).zero_();
   slot(kGradNorm).copy_(grad_norm);
   slot(kLearningRate).copy_(learning_rate);
   slot(kNonfinite).add_(nonfinite);
   if (loss_scale.defined()) slot(kLossScale).copy_(loss_scale);
 }
 
-TrainMeter::Values TrainMeter::read() const {
-  const auto host = sums_.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
-  const auto* sum = host.const_data_ptr<double>();
+TrainMeter::Values TrainMeter::values(const at::Tensor& host_sums) {
+  const auto* sum = host_sums.const_data_ptr<double>();
   const auto mean = [](double total, double weight) { return weight > 0 ? total / weight : 0.0; };
   return {.loss = mean(sum[kLoss], sum[kWeight]),
           .epoch_loss = mean(sum[kEpochLoss], sum[kEpochWeight]),

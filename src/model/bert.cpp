@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "recompute.h"
+
 namespace finetune {
 namespace {
 
@@ -81,7 +83,12 @@ class Bert final : public Encoder {
                                                  word_, position_, type_);  // [N, H]
     auto x = kernels::layer_norm(embedded, norm_weight_, norm_bias_, config_.layer_norm_eps);
     x = kernels::dropout(x, mode.dropout(config_.dropout, 0, batch.token_keys)).to(precision_);
-    for (const BertLayer& layer : layers_) x = layer.forward(x, batch, mode);
+    for (const BertLayer& layer : layers_) {
+      const auto forward = [&layer, batch, mode](const at::Tensor& input) {
+        return layer.forward(input, batch, mode);
+      };
+      x = mode.training && config_.activation_checkpointing ? recomputed(forward, x) : forward(x);
+    }
     return x;
   }
 

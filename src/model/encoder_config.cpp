@@ -113,6 +113,7 @@ EncoderConfig read_encoder_config(const Json& json, const ModelConfig& overrides
   config.dropout = overrides.dropout.value_or(reader.number("hidden_dropout_prob", 0.1));
   config.attention_dropout =
       overrides.attention_dropout.value_or(reader.number("attention_probs_dropout_prob", 0.1));
+  config.activation_checkpointing = overrides.activation_checkpointing;
   config.classifier_dropout =
       overrides.classifier_dropout.value_or(reader.number("classifier_dropout", config.dropout));
   if (config.hidden_size % config.num_heads != 0) {

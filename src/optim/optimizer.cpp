@@ -110,6 +110,11 @@ UpdateStats Optimizer::step() {
   return stats;
 }
 
+void Optimizer::discard_gradients() {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& grad : grads_) grad.zero_();
+}
+
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   for (size_t i = 0; i < names_.size(); ++i) {

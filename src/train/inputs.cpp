@@ -13,6 +13,7 @@
 #include "finetune/core/text.h"
 #include "finetune/data/encoded_rows.h"
 #include "finetune/data/token_cache.h"
+#include "finetune/device/available_memory.h"
 #include "finetune/train/model_directory.h"
 #include "row_lengths.h"
 
@@ -68,7 +69,7 @@ class SplitLoader {
     inputs_.fingerprint = splits.splits.at("train").fingerprint;
     for (auto& [name, dataset] : splits.splits) {
       if (name == "train") {
-        inputs_.train = publish(name, std::move(dataset));
+        inputs_.train = publish(name, std::move(dataset), config_.data.residency);
       } else {
         inputs_.validation.emplace(name, publish(name, std::move(dataset)));
       }
@@ -101,8 +102,8 @@ class SplitLoader {
   Json settings(Role role) const {
     const Json config = to_json(config_);
     Json data = config.at("data");
-    for (const char* key :
-         {"train", "validation", "test", "validation_fraction", "max_rows", "shuffle", "cache_dir"})
+    for (const char* key : {"train", "validation", "test", "validation_fraction", "max_rows", "shuffle",
+                            "cache_dir", "residency", "workers"})
       data.erase(key);
     Json task = config.at("task");
     for (const char* key : {"label_smoothing", "class_weights", "pos_weight", "threshold", "loss"})
@@ -143,7 +144,8 @@ class SplitLoader {
   }
 
   /// Says what there is to say about an encoded split, and puts it on the device.
-  DeviceDataset publish(const std::string& name, EncodedDataset encoded) {
+  DeviceDataset publish(const std::string& name, EncodedDataset encoded,
+                        Residency residency = Residency::kDevice) {
     if (encoded.num_truncated > 0) {
       spdlog::warn("{}: {} of {} rows are longer than {} tokens and were truncated (data.max_length)", name,
                    with_thousands(encoded.num_truncated), with_thousands(encoded.num_rows()),
@@ -156,7 +158,26 @@ class SplitLoader {
     inputs_.description[name] = Json{{"rows", encoded.num_rows()},
                                      {"tokens", encoded.input_ids.size()},
                                      {"truncated", encoded.num_truncated}};
-    return to_device(std::move(encoded), device_);
+    return place(name, std::move(encoded), residency);
+  }
+
+  DeviceDataset place(const std::string& name, EncodedDataset encoded, Residency residency) const {
+    const c10::Device host(c10::kCPU);
+    if (residency == Residency::kStream) return to_device(std::move(encoded), host);
+    if (residency == Residency::kAuto && !device_.is_cpu()) {
+      DeviceDataset dataset = to_device(std::move(encoded), host);
+      const int64_t available = available_memory(device_).value_or(0);
+      // Beside so little no step can fail; else the first steps show what is left (see Trainer).
+      constexpr int64_t kSmallShare = 32;
+      return dataset.nbytes() * kSmallShare < available ? dataset.to(device_) : dataset;
+    }
+    try {
+      return to_device(std::move(encoded), device_);
+    } catch (const c10::OutOfMemoryError& error) {
+      throw DeviceError("the rows of '" + name + "' do not fit on " + device_.str() + ": " +
+                        error.what_without_backtrace() +
+                        (name == "train" ? "; set data.residency to \"stream\"" : "; use fewer rows"));
+    }
   }
 
   const RunConfig& config_;

@@ -11,7 +11,9 @@ namespace finetune {
 int64_t estimate_activations(const EncoderConfig& encoder, int64_t tokens) {
   const int64_t a_layer = 8 * encoder.hidden_size + 2 * encoder.intermediate_size + encoder.num_heads;
   const int64_t embedding = 3 * encoder.hidden_size;
-  return static_cast<int64_t>(sizeof(float)) * tokens * (encoder.num_layers * a_layer + embedding);
+  const int64_t layers = encoder.activation_checkpointing ? encoder.num_layers * encoder.hidden_size + a_layer
+                                                          : encoder.num_layers * a_layer;
+  return static_cast<int64_t>(sizeof(float)) * tokens * (layers + embedding);
 }
 
 int64_t largest_micro_batch(std::vector<int32_t> lengths, int64_t rows, int64_t token_budget) {

@@ -10,6 +10,7 @@
 
 #include "finetune/core/file.h"
 #include "finetune/data/encoded_dataset.h"
+#include "finetune/device/transfer.h"
 #include "finetune/train/evaluate.h"
 #include "row_lengths.h"
 
@@ -56,6 +57,9 @@ class ChunkRunner {
   }
 
  private:
+  /// The logits of the rows from the first one on, on their way to the host.
+  using Pending = std::optional<std::pair<int64_t, AsyncRead>>;
+
   void run_chunk(const std::vector<Row>& rows, const std::filesystem::path& file) {
     const TextDataset texts = text_dataset(rows, file, meter_ != nullptr);
     const EncodedDataset encoded =
@@ -63,6 +67,7 @@ class ChunkRunner {
     refuse_long_rows(texts, encoded, trained_.model->config().max_positions);
     const DeviceDataset dataset = to_device(encoded, device_);
     const auto weights = trained_.task->label_weights(dataset.host_labels);
+    Pending pending;
     for_each_batch(*trained_.model, dataset,
                    [&](int64_t first_row, const Batch& batch, const at::Tensor& logits) {
                      if (meter_ != nullptr) {
@@ -70,12 +75,19 @@ class ChunkRunner {
                        meter_->add(trained_.task->loss_sum(logits, batch.labels), logits, batch.labels,
                                    std::accumulate(first, first + batch.num_rows, 0.0));
                      }
-                     if (sink_) give(rows, first_row, logits);
+                     if (!sink_) return;
+                     // The device computes this batch while the host writes the one before.
+                     Pending next = std::make_pair(first_row, AsyncRead(logits.contiguous()));
+                     give(rows, pending);
+                     pending = std::move(next);
                    });
+    give(rows, pending);
   }
 
-  void give(const std::vector<Row>& rows, int64_t first_row, const at::Tensor& logits) const {
-    const auto host = logits.to(at::kCPU).contiguous();
+  void give(const std::vector<Row>& rows, const Pending& pending) const {
+    if (!pending) return;
+    const int64_t first_row = pending->first;
+    const at::Tensor& host = pending->second.wait();
     for (int64_t i = 0; i < host.size(0); ++i) {
       const float* row_logits = host.const_data_ptr<float>() + i * host.size(1);
       sink_({rows[static_cast<size_t>(first_row + i)], trained_.task->answer(row_logits), row_logits});

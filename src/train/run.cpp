@@ -15,6 +15,7 @@
 #include "finetune/device/available_memory.h"
 #include "finetune/optim/schedule.h"
 #include "finetune/train/evaluate.h"
+#include "finetune/train/memory_plan.h"
 #include "finetune/train/model_directory.h"
 #include "finetune/train/recipe.h"
 #include "named_tensors.h"
@@ -27,26 +28,30 @@ namespace {
 /// activations leave the caches.
 constexpr int64_t kCpuMicroBatchTokens = 8192;
 
-int64_t bytes_on_device(const DeviceDataset& dataset) {
-  size_t bytes = 0;
-  for (const at::Tensor& tensor :
-       {dataset.input_ids, dataset.row_offsets, dataset.second_segments, dataset.labels}) {
-    if (tensor.defined()) bytes += tensor.nbytes();
-  }
-  return static_cast<int64_t>(bytes);
+/// Where `micro_batch_size` is `auto`, a GPU begins with as much of an update as what is free should hold.
+void choose_micro_batch(const RunConfig& config, const Inputs& inputs, c10::Device device, Batcher& batcher) {
+  if (!config.train.micro_batch_size.automatic || device.is_cpu()) return;
+  const int64_t whole = largest_micro_batch(inputs.train.lengths, batcher.micro_batch_rows(), 0);
+  const auto available = available_memory(device);
+  // An estimate: memory that runs out all the same halves the micro-batch.
+  const int64_t that_fit = available ? *available / estimate_activations(inputs.encoder, 1) : whole;
+  batcher.set_micro_batch_tokens(std::clamp<int64_t>(that_fit, 1, whole));
 }
 
 }  // namespace
 
-Batcher make_batcher(const RunConfig& config, const Inputs& inputs) {
+Batcher make_batcher(const RunConfig& config, Inputs& inputs, c10::Device device) {
   const auto& micro = config.train.micro_batch_size;
+  const auto& workers = config.data.workers;
   return Batcher(inputs.train, inputs.task->label_weights(inputs.train.host_labels),
                  {.batch_size = config.train.batch_size,
-                  .micro_batch_rows = micro.automatic ? 0 : micro.rows,
+                  .micro_batch_rows = micro.automatic ? 0 : micro.value,
                   .micro_batch_tokens = micro.automatic ? kCpuMicroBatchTokens : 0,
                   .drop_last = config.train.drop_last,
                   .shuffle = config.data.shuffle,
-                  .seed = config.seed});
+                  .seed = config.seed,
+                  .device = device,
+                  .num_workers = workers.automatic ? std::nullopt : std::optional(workers.value)});
 }
 
 int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch) {
@@ -81,10 +86,10 @@ void load_initial_weights(const RunConfig& config, SequenceClassifier& model) {
 MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model) {
   const auto& micro = config.train.micro_batch_size;
   const int64_t rows =
-      micro.automatic ? config.train.batch_size : std::min(micro.rows, config.train.batch_size);
-  int64_t data_bytes = bytes_on_device(inputs.train);
+      micro.automatic ? config.train.batch_size : std::min(micro.value, config.train.batch_size);
+  int64_t data_bytes = inputs.train.nbytes();
   for (const auto* splits : {&inputs.validation, &inputs.test}) {
-    for (const auto& [name, dataset] : *splits) data_bytes += bytes_on_device(dataset);
+    for (const auto& [name, dataset] : *splits) data_bytes += dataset.nbytes();
   }
   return plan_memory(
       inputs.encoder, model.parameters(), config.optimizer,
@@ -204,9 +209,9 @@ Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& dev
 Json run(const RunConfig& config, const RunOptions& options) {
   const OpenDevice device = open_device(config.device, config.threads);
   RunFolder folder(config, options);
-  const Inputs inputs = load_inputs(config, device.device);
+  Inputs inputs = load_inputs(config, device.device);
 
-  Batcher batcher = make_batcher(config, inputs);
+  Batcher batcher = make_batcher(config, inputs, device.device);
   const int64_t num_steps = count_steps(config.train, batcher.steps_per_epoch());
   const ResolvedPrecision precision =
       resolve_precision(config.train.precision, device, saved_precision(folder.resume_point()));
@@ -222,6 +227,7 @@ Json run(const RunConfig& config, const RunOptions& options) {
   Optimizer optimizer(model.parameters(), config.optimizer,
                       learning_rates(config.schedule, config.optimizer.learning_rate, num_steps),
                       precision.scales_loss);
+  choose_micro_batch(config, inputs, device.device, batcher);
   say_header(config, inputs, model, precision, environment, num_steps);
 
   Trainer trainer(

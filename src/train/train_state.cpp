@@ -7,7 +7,8 @@ Json to_json(const TrainState& state) {
             {"evaluated", state.evaluated},
             {"rows_seen", state.rows_seen},
             {"tokens_seen", state.tokens_seen},
-            {"train_seconds", state.train_seconds}};
+            {"train_seconds", state.train_seconds},
+            {"micro_batch_tokens", state.micro_batch_tokens}};
   if (state.best) {
     json["best"] =
         Json{{"step", state.best->step}, {"value", state.best->value}, {"metrics", state.best->metrics}};
@@ -21,6 +22,7 @@ TrainState train_state_from(const Json& json) {
                    .rows_seen = json.at("rows_seen").get<int64_t>(),
                    .tokens_seen = json.at("tokens_seen").get<int64_t>(),
                    .train_seconds = json.at("train_seconds").get<double>(),
+                   .micro_batch_tokens = json.at("micro_batch_tokens").get<int64_t>(),
                    .best = std::nullopt};
   if (const auto best = json.find("best"); best != json.end()) {
     state.best =

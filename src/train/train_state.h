@@ -21,7 +21,8 @@ struct TrainState {
   int64_t evaluated = -1;  ///< the step whose evaluation is done
   int64_t rows_seen = 0;
   int64_t tokens_seen = 0;
-  double train_seconds = 0;  ///< without evaluation and saving
+  double train_seconds = 0;        ///< without evaluation and saving
+  int64_t micro_batch_tokens = 0;  ///< what `train.micro_batch_size: auto` came to; 0 where it is not auto
   std::optional<BestResult> best;
 };
 

@@ -3,13 +3,19 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <utility>
 
 #include "finetune/core/clock.h"
 #include "finetune/core/error.h"
 #include "finetune/core/log.h"
 #include "finetune/core/signals.h"
 #include "finetune/core/text.h"
+#include "finetune/device/available_memory.h"
+#include "finetune/device/product_rate.h"
+#include "finetune/device/transfer.h"
 #include "finetune/train/evaluate.h"
+#include "finetune/train/memory_plan.h"
+#include "flops.h"
 #include "named_tensors.h"
 
 namespace finetune {
@@ -22,9 +28,6 @@ int64_t steps_of(const Interval& interval, int64_t steps_per_epoch) {
                            : interval.count;
   return std::max<int64_t>(1, std::llround(steps));
 }
-
-/// No update fits float16 any more: what training libraries call diverged (fairseq's min_loss_scale).
-constexpr double kSmallestLossScale = 1e-4;
 
 bool due(int64_t step, int64_t every) { return every > 0 && step > 0 && step % every == 0; }
 
@@ -49,11 +52,11 @@ Trainer::Trainer(const Parts& parts)
                  .log = steps_of(parts.config.train.log_every, parts.batcher.steps_per_epoch()),
                  .save = steps_of(parts.config.checkpoint.save_every, parts.batcher.steps_per_epoch())},
       meter_(parts.device.device),
-      progress_(parts.quiet),
-      watch_(0),
-      last_loss_(NAN) {
-  rng_ = at::tensor(at::ArrayRef<int64_t>({static_cast<int64_t>(parts.config.seed), 0}), at::kLong)
-             .to(parts.device.device);
+      rng_(upload(std::vector<int64_t>{static_cast<int64_t>(parts.config.seed), 0}, parts.device.device)),
+      watch_(0) {
+  if (parts.config.train.micro_batch_size.automatic) {
+    state_.micro_batch_tokens = parts.batcher.micro_batch_tokens();
+  }
 }
 
 void Trainer::restore(const VerifiedCheckpoint& checkpoint) {
@@ -63,6 +66,12 @@ void Trainer::restore(const VerifiedCheckpoint& checkpoint) {
   refresh_copies(parts_.model.parameters());
   log_length_ = checkpoint.state.at("log_bytes").get<int64_t>();
   watch_ = Stopwatch(state_.train_seconds);
+  if (parts_.config.train.micro_batch_size.automatic) {
+    if (state_.micro_batch_tokens > 0) parts_.batcher.set_micro_batch_tokens(state_.micro_batch_tokens);
+    state_.micro_batch_tokens = parts_.batcher.micro_batch_tokens();
+  } else {
+    state_.micro_batch_tokens = 0;
+  }
   if (parts_.folder.owns_resume_point()) {
     saved_step_ = state_.step;
   } else if (state_.best && state_.best->step != state_.step) {
@@ -72,19 +81,33 @@ void Trainer::restore(const VerifiedCheckpoint& checkpoint) {
 
 void Trainer::open_log() {
   const bool resumed = state_.step > 0;
-  log_ = std::make_unique<RunLog>(parts_.folder.path() / "metrics.jsonl", resumed ? log_length_ : 0);
+  log_ = std::make_unique<StepLog>(parts_.device,
+                                   StepLog::Options{.file = parts_.folder.path() / "metrics.jsonl",
+                                                    .length = resumed ? log_length_ : 0,
+                                                    .on_nonfinite = parts_.config.train.on_nonfinite,
+                                                    .scales_loss = parts_.precision.scales_loss,
+                                                    .quiet = parts_.quiet});
   Json fields{{"time", utc_timestamp()}, {"step", state_.step}};
   fields.update(parts_.identity.environment);
   fields.update(Json{{"world_size", 1},
                      {"precision", parts_.precision.name},
                      {"num_steps", parts_.identity.num_steps},
+                     {"micro_batch_tokens", state_.micro_batch_tokens},
                      {"data", parts_.inputs.description}});
   log_->write(resumed ? "resume" : "start", fields);
 }
 
 void Trainer::train() {
+  try {
+    train_to_the_end();
+  } catch (const c10::OutOfMemoryError& error) {
+    give_up(error.what_without_backtrace());
+  }
+}
+
+void Trainer::train_to_the_end() {
   watch_.start();
-  interval_started_ = watch_.seconds();
+  log_->begin_interval(watch_.seconds());
   // The work that belongs to a step comes before the next one, so a run resumed in between does it too.
   while (true) {
     const bool at_end = last_step();
@@ -92,33 +115,55 @@ void Trainer::train() {
       evaluate_and_keep_best();
     if (due(state_.step, intervals_.save) || at_end || take_save_request()) save();
     if (at_end) break;
+    if (stop_request() != StopRequest::kNone) pause_clock();
     throw_if_stop_requested();
     step();
     report_step();
   }
+  pause_clock();
+  log_->clear_progress();
+}
+
+void Trainer::pause_clock() {
+  // What the device still has to do of the steps before belongs to them.
+  parts_.device.services->synchronize(parts_.device.device);
   watch_.pause();
   state_.train_seconds = watch_.seconds();
-  progress_.clear();
+  log_->poll();
 }
 
 void Trainer::step() {
-  const NoHostReads no_host_reads(*parts_.device.services);
-  const double began = monotonic_seconds();
-  const StepBatch batch = parts_.batcher.at(state_.step);
-  interval_data_seconds_ += monotonic_seconds() - began;
-  rng_.select(0, 1).fill_(state_.step);
-  backward(batch);
-  const UpdateStats update = parts_.optimizer.step();
-  meter_.add_update(update.grad_norm, update.nonfinite, update.learning_rate, update.loss_scale);
-  ++state_.step;
-  state_.rows_seen += static_cast<int64_t>(batch.rows.size());
-  state_.tokens_seen += batch.num_tokens;
-  interval_rows_ += static_cast<int64_t>(batch.rows.size());
-  interval_tokens_ += batch.num_tokens;
+  while (const auto problem = update()) make_room(*problem);
+  ++steps_done_;
   if (first_step_seconds_ == 0) {
     parts_.device.services->synchronize(parts_.device.device);  // once a process: the figure people compare
     first_step_seconds_ = seconds_since_process_start();
   }
+  settle_residency();
+}
+
+/// One update. Where memory runs out before anything is changed: what was said about it.
+std::optional<std::string> Trainer::update() {
+  const NoHostReads no_host_reads(*parts_.device.services);
+  StepBatch batch;
+  double data_seconds = 0;
+  try {
+    const double began = monotonic_seconds();
+    batch = parts_.batcher.at(state_.step);
+    data_seconds = monotonic_seconds() - began;
+    rng_.select(0, 1).fill_(state_.step);
+    backward(batch);
+  } catch (const c10::OutOfMemoryError& error) {
+    return error.what_without_backtrace();
+  }
+  const UpdateStats update = parts_.optimizer.step();
+  meter_.add_update(batch.label_weight, update.grad_norm, update.nonfinite, update.learning_rate,
+                    update.loss_scale);
+  ++state_.step;
+  state_.rows_seen += static_cast<int64_t>(batch.rows.size());
+  state_.tokens_seen += batch.num_tokens;
+  log_->count_step(static_cast<int64_t>(batch.rows.size()), batch.num_tokens, data_seconds, flops_of(batch));
+  return std::nullopt;
 }
 
 void Trainer::backward(const StepBatch& batch) {
@@ -129,70 +174,110 @@ void Trainer::backward(const StepBatch& batch) {
     const auto loss_sum = parts_.inputs.task->loss_sum(logits, micro_batch.labels);
     parts_.optimizer.scaled(loss_sum / divisor).backward();
     meter_.add_loss(loss_sum.detach());
+    most_tokens_at_once_ = std::max(most_tokens_at_once_, micro_batch.num_tokens);
   }
-  meter_.add_weight(batch.label_weight);
+}
+
+/// Halves the micro-batch, so that the update can be done anew. Nothing is lost: dropout is counted, so what
+/// is done anew gives the same numbers but for the order of sums.
+void Trainer::make_room(const std::string& problem) {
+  const bool may_halve = parts_.config.train.micro_batch_size.automatic;
+  if (!may_halve || !parts_.batcher.halve_micro_batches(state_.step)) give_up(problem);
+  parts_.optimizer.discard_gradients();
+  meter_.discard_update();
+  release_cached_memory(parts_.device.device);
+  state_.micro_batch_tokens = parts_.batcher.micro_batch_tokens();
+  log_->write("micro_batch", Json{{"step", state_.step}, {"micro_batch_tokens", state_.micro_batch_tokens}});
+  log_->clear_progress();
+  spdlog::warn("step {}: {}; a forward pass takes at most {} tokens from now on (train.micro_batch_size)",
+               state_.step + 1, problem, with_thousands(state_.micro_batch_tokens));
+}
+
+void Trainer::give_up(const std::string& problem) const {
+  const Inputs& inputs = parts_.inputs;
+  int64_t data_bytes = parts_.batcher.streamed() ? 0 : inputs.train.nbytes();
+  for (const auto* splits : {&inputs.validation, &inputs.test}) {
+    for (const auto& [name, dataset] : *splits) data_bytes += dataset.nbytes();
+  }
+  const MemoryPlan plan =
+      plan_memory(inputs.encoder, parts_.model.parameters(), parts_.config.optimizer,
+                  largest_micro_batch(inputs.train.lengths, parts_.batcher.micro_batch_rows(),
+                                      parts_.batcher.micro_batch_tokens()),
+                  data_bytes);
+  const MemoryStats memory = parts_.device.services->memory(parts_.device.device);
+  const char* remedy =
+      parts_.config.train.micro_batch_size.automatic
+          ? "set model.activation_checkpointing, lower data.max_length, or take a smaller model"
+          : "lower train.micro_batch_size or set it to \"auto\", or lower data.max_length";
+  throw DeviceError("step " + std::to_string(state_.step + 1) + ": " + problem + "\na step needs " +
+                    to_text(plan, available_memory(parts_.device.device)) + "; " +
+                    bytes_text(memory.allocated) + " are in use, at most " + bytes_text(memory.peak) +
+                    " were\n" + remedy);
+}
+
+/// Streamed rows move to the device for good once the first steps have shown that they fit beside the largest
+/// step.
+void Trainer::settle_residency() {
+  constexpr int64_t kStepsThatShow = 2;
+  Batcher& batcher = parts_.batcher;
+  if (steps_done_ != kStepsThatShow || !batcher.streamed()) return;
+  if (parts_.config.data.residency != Residency::kAuto) return;
+  const Inputs& inputs = parts_.inputs;
+  const c10::Device device = parts_.device.device;
+  const MemoryStats memory = parts_.device.services->memory(device);
+  const double largest = static_cast<double>(
+      largest_micro_batch(inputs.train.lengths, batcher.micro_batch_rows(), batcher.micro_batch_tokens()));
+  const double of_a_step = static_cast<double>(memory.peak - memory.allocated) * largest /
+                           static_cast<double>(most_tokens_at_once_);
+  const double left = static_cast<double>(available_memory(device).value_or(0)) - of_a_step;
+  const int64_t data_bytes = inputs.train.nbytes();
+  const bool fits = static_cast<double>(data_bytes) * 1.05 < left;
+  spdlog::info("data: {} of training rows {}", bytes_text(data_bytes),
+               fits ? "fit on the device beside the largest step and move there"
+                    : "do not fit on the device beside the largest step and are streamed");
+  if (!fits) return;
+  try {
+    batcher.make_resident();
+  } catch (const c10::OutOfMemoryError& error) {
+    spdlog::warn("data: they go on being streamed, for {}", error.what_without_backtrace());
+  }
+}
+
+double Trainer::flops_of(const StepBatch& batch) const {
+  double squared_lengths = 0;
+  for (const int64_t row : batch.rows) {
+    const double length = parts_.inputs.train.lengths[static_cast<size_t>(row)];
+    squared_lengths += length * length;
+  }
+  return training_flops(parts_.inputs.encoder, batch.num_tokens, squared_lengths);
+}
+
+/// Before the first log point rather than before the first step, which people wait for; in memory that the
+/// steps before needed, so that the peak stays theirs.
+void Trainer::measure_product_rate_once() {
+  if (std::exchange(product_rate_measured_, true)) return;
+  pause_clock();
+  const c10::Device device = parts_.device.device;
+  const MemoryStats memory = parts_.device.services->memory(device);
+  constexpr int64_t kOnTheCpu = 16 << 20;
+  log_->set_product_rate(measure_product_rate(parts_.device, parts_.precision.activations,
+                                              device.is_cpu() ? kOnTheCpu : memory.peak - memory.allocated));
+  watch_.start();
 }
 
 void Trainer::report_step() {
   const bool log_due = due(state_.step, intervals_.log) || last_step();
   const bool epoch_ends = state_.step % parts_.batcher.steps_per_epoch() == 0;
+  if (log_due) measure_product_rate_once();
   if (log_due || epoch_ends) {
-    const TrainMeter::Values values = meter_.read();
-    if (log_due) {
-      log_train_event(values);
-      meter_.begin_interval();
-    }
-    if (epoch_ends) {
-      log_->write("epoch", Json{{"step", state_.step}, {"epoch", epoch()}, {"loss", values.epoch_loss}});
-      meter_.begin_epoch();
-    }
-    if (log_due) handle_nonfinite(values);
+    log_->add({.progress = progress_state(),
+               .interval_ends = log_due,
+               .epoch_ends = epoch_ends,
+               .train_seconds = watch_.seconds()},
+              meter_);
   }
-  progress_.update(progress_state());
-}
-
-void Trainer::log_train_event(const TrainMeter::Values& values) {
-  const double seconds = std::max(watch_.seconds() - interval_started_, 1e-9);
-  const MemoryStats memory = parts_.device.services->memory(parts_.device.device);
-  constexpr double kMegabyte = 1 << 20;
-  last_loss_ = values.loss;
-  Json event{{"step", state_.step},
-             {"epoch", epoch()},
-             {"loss", values.loss},
-             {"learning_rate", values.learning_rate},
-             {"grad_norm", values.grad_norm},
-             {"skipped_updates", values.nonfinite},
-             {"tokens_per_second", static_cast<double>(interval_tokens_) / seconds},
-             {"samples_per_second", static_cast<double>(interval_rows_) / seconds},
-             {"data_wait_fraction", interval_data_seconds_ / seconds},
-             {"memory_allocated_mb", static_cast<double>(memory.allocated) / kMegabyte},
-             {"memory_reserved_mb", static_cast<double>(memory.reserved) / kMegabyte},
-             {"memory_peak_mb", static_cast<double>(memory.peak) / kMegabyte}};
-  if (parts_.precision.scales_loss) event["loss_scale"] = values.loss_scale;
-  log_->write("train", event);
-  progress_.log_point(progress_state());
-  interval_started_ = watch_.seconds();
-  interval_data_seconds_ = 0;
-  interval_rows_ = interval_tokens_ = 0;
-}
-
-void Trainer::handle_nonfinite(const TrainMeter::Values& values) const {
-  if (values.nonfinite == 0) return;
-  if (parts_.precision.scales_loss) {  // an overflow now and then is how the scale is found
-    if (values.loss_scale >= kSmallestLossScale) return;
-    throw DivergenceError("the gradients overflow fp16 even with the loss scaled by " +
-                          std::to_string(values.loss_scale) + ", at step " + std::to_string(state_.step) +
-                          "; use train.precision bf16 or fp32, or lower optimizer.learning_rate");
-  }
-  const std::string what = std::to_string(values.nonfinite) + " update(s) up to step " +
-                           std::to_string(state_.step) +
-                           " had gradients that are not finite and were skipped";
-  if (parts_.config.train.on_nonfinite == OnNonfinite::kAbort) {
-    throw DivergenceError(what +
-                          "; lower optimizer.learning_rate or lengthen schedule.warmup, or set "
-                          "train.on_nonfinite to \"skip\" to go on all the same");
-  }
-  spdlog::warn("{}", what);
+  log_->poll();
+  log_->show(progress_state());
 }
 
 double Trainer::epoch() const {
@@ -205,12 +290,12 @@ ProgressState Trainer::progress_state() const {
           .num_steps = parts_.identity.num_steps,
           .epoch = epoch(),
           .num_epochs = static_cast<double>(parts_.identity.num_steps) / steps_per_epoch,
-          .loss = last_loss_,
+          .loss = NAN,
           .samples_per_second = static_cast<double>(state_.rows_seen) / std::max(watch_.seconds(), 1e-9)};
 }
 
 void Trainer::evaluate_and_keep_best() {
-  watch_.pause();
+  pause_clock();
   // Everything is evaluated before anything is logged: a stop in between leaves no half of an evaluation in
   // the log.
   std::vector<std::pair<std::string, Json>> results;
@@ -218,7 +303,7 @@ void Trainer::evaluate_and_keep_best() {
     results.emplace_back(name, evaluate(parts_.model, dataset, *parts_.inputs.task));
     results.back().second.erase("confusion");
   }
-  progress_.clear();
+  log_->clear_progress();
   for (const auto& [name, metrics] : results) {
     Json fields{{"split", name}, {"step", state_.step}};
     fields.update(metrics);
@@ -264,8 +349,7 @@ Snapshot Trainer::snapshot() {
 void Trainer::save() {
   if (saved_step_ == state_.step) return;
   const bool was_running = watch_.running();
-  watch_.pause();
-  state_.train_seconds = watch_.seconds();
+  pause_clock();
   const double began = monotonic_seconds();
   Snapshot current = snapshot();
   current.state = to_json(parts_.identity);

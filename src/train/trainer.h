@@ -13,6 +13,7 @@
 #include "finetune/train/precision.h"
 #include "resume.h"
 #include "run_folder.h"
+#include "step_log.h"
 #include "train_state.h"
 
 namespace finetune {
@@ -63,7 +64,7 @@ class Trainer {
   void save();
 
   const TrainState& state() const { return state_; }
-  RunLog& log() { return *log_; }
+  StepLog& log() { return *log_; }
   double first_step_seconds() const { return first_step_seconds_; }
 
  private:
@@ -72,11 +73,17 @@ class Trainer {
     int64_t evaluate, log, save;
   };
 
+  void train_to_the_end();
   void step();
+  std::optional<std::string> update();
   void backward(const StepBatch& batch);
+  void make_room(const std::string& problem);
+  [[noreturn]] void give_up(const std::string& problem) const;
+  void settle_residency();
   void report_step();
-  void log_train_event(const TrainMeter::Values& values);
-  void handle_nonfinite(const TrainMeter::Values& values) const;
+  void pause_clock();
+  void measure_product_rate_once();
+  double flops_of(const StepBatch& batch) const;
   void evaluate_and_keep_best();
   Snapshot snapshot();
   bool improves(const Json& metrics, double* value) const;
@@ -89,18 +96,14 @@ class Trainer {
   TrainState state_;
   TrainMeter meter_;
   at::Tensor rng_;  ///< [2] int64 on the device: seed, step
-  std::unique_ptr<RunLog> log_;
-  Progress progress_;
+  std::unique_ptr<StepLog> log_;
   Stopwatch watch_;
   int64_t log_length_ = 0;
   int64_t saved_step_ = -1;
   double first_step_seconds_ = 0;
-  double last_loss_;
-  // Since the last log point, for rates.
-  double interval_started_ = 0;
-  double interval_data_seconds_ = 0;
-  int64_t interval_rows_ = 0;
-  int64_t interval_tokens_ = 0;
+  bool product_rate_measured_ = false;
+  int64_t steps_done_ = 0;           ///< by this process
+  int64_t most_tokens_at_once_ = 0;  ///< of a micro-batch so far
 };
 
 }  // namespace finetune

@@ -55,7 +55,7 @@ def test_events(trained):
     for event in run.events("train"):
         assert event["grad_norm"] > 0 and event["learning_rate"] >= 0 and event["skipped_updates"] == 0
         assert event["tokens_per_second"] > event["samples_per_second"] > 0
-        assert 0 <= event["data_wait_fraction"] <= 1
+        assert 0 <= event["data_wait_fraction"] <= 1 and event["flops_fraction"] > 0
         assert 0 < event["memory_allocated_mb"] <= event["memory_peak_mb"]
 
 

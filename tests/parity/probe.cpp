@@ -65,11 +65,11 @@ at::Tensor doubles(const std::vector<double>& values) {
 
 void probe(const RunConfig& config, int64_t num_steps, const std::filesystem::path& output) {
   const OpenDevice device = open_device(config.device, config.threads);
-  const Inputs inputs = load_inputs(config, device.device);
+  Inputs inputs = load_inputs(config, device.device);
   const auto& micro = config.train.micro_batch_size;
   Batcher batcher(inputs.train, inputs.task->label_weights(inputs.train.host_labels),
                   {.batch_size = config.train.batch_size,
-                   .micro_batch_rows = micro.automatic ? 0 : micro.rows,
+                   .micro_batch_rows = micro.automatic ? 0 : micro.value,
                    .drop_last = config.train.drop_last,
                    .shuffle = config.data.shuffle,
                    .seed = config.seed});

@@ -194,6 +194,7 @@ Block* new_block(int device_index, size_t requested) {
   const Locked s;
   DeviceState& device = s->devices[static_cast<size_t>(device_index)];
   const size_t bytes = rounded(requested, 512);
+  ++s->counters.allocations;
   fail_if_asked(Operation::kAllocation, c10::str(bytes, " bytes on sim:", device_index));
   TORCH_CHECK(device.used + bytes + 8192 < kRangeBytes,
               "sim: address range used up; addresses are never used twice");

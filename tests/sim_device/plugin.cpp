@@ -31,7 +31,7 @@ class SimServices final : public DeviceServices {
   std::string describe(c10::Device) const override { return "simulated accelerator, runs on the CPU"; }
   void forbid_host_reads(bool forbidden) const override {
     const Locked s;
-    s->strict = forbidden ? StrictSection::kReads : StrictSection::kNothing;
+    s->strict = forbidden ? StrictSection::kWaits : StrictSection::kNothing;
     s->counters.strict_sections += forbidden ? 1 : 0;
   }
 };
@@ -47,7 +47,8 @@ Json report() {
   const Counters now = counters();
   Json devices = Json::array();
   for (int index = 0; index < kDevices; ++index) devices.push_back(to_json(memory(index)));
-  return Json{{"kernels", now.kernels},
+  return Json{{"allocations", now.allocations},
+              {"kernels", now.kernels},
               {"host_reads", now.host_reads},
               {"async_reads", now.async_reads},
               {"uploads_pageable", now.uploads_pageable},

@@ -18,6 +18,7 @@ inline constexpr int kStreams = 8;  ///< per device; stream 0 is the default one
 
 /// What happened since `reset_counters()`, over all devices. Bytes are payload, not rounded.
 struct Counters {
+  int64_t allocations = 0;       ///< on a device
   int64_t kernels = 0;           ///< launches; views, metadata changes and transfers are none
   int64_t host_reads = 0;        ///< the host waited for a value or a size, blocking copies included
   int64_t async_reads = 0;       ///< non-blocking copies into pinned memory

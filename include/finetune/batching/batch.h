@@ -31,6 +31,12 @@ struct BatchPlan {
   int64_t max_length = 0;
 };
 
+/// Packs rows of an arena (see kernels::gather_batch for the tensors) without waiting for the device.
+/// rows [B] int64 and cu_seqlens [B + 1] int32 on the arena's device; labels: of these rows, or undefined.
+Batch pack_rows(const at::Tensor& arena, const at::Tensor& row_offsets, const at::Tensor& second_segments,
+                const at::Tensor& rows, const at::Tensor& cu_seqlens, at::Tensor labels,
+                const BatchPlan& plan);
+
 /// Rows in an order, with the prefix sums of every batch's lengths: two uploads for as many batches as there
 /// are.
 class BatchSource {

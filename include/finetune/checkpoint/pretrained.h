@@ -21,8 +21,9 @@ struct LoadReport {
 /// object).
 Json read_model_config(const std::filesystem::path& directory);
 
-/// Fills `parameters` from the weights of a Hugging Face directory (model.safetensors, else pytorch_model.bin,
-/// whole or in the parts that an index names). Names are matched as written, with and without `base_prefix`
+/// Fills `parameters` from the weights of a Hugging Face directory (model.safetensors, else
+/// pytorch_model.bin, whole or in the parts that an index names). Names are matched as written, with and
+/// without `base_prefix`
 /// ("bert."), without `module.`/`_orig_mod.`, and with LayerNorm's old names gamma/beta. All shapes are
 /// checked before the first byte is copied. Throws `CheckpointError` for a missing or damaged file, wrong
 /// shapes (all of them, both sizes given), or where no parameter under `base_prefix` matches: training never

@@ -9,6 +9,14 @@
 
 namespace finetune {
 
+/// A count that the program chooses where it is `automatic`.
+struct AutoCount {
+  bool automatic = true;
+  int64_t value = 0;
+
+  bool operator==(const AutoCount&) const = default;
+};
+
 /// A length of training: steps (updates), or epochs. A count of 0 means never.
 struct Interval {
   enum class Unit { kSteps, kEpochs };
@@ -40,6 +48,7 @@ struct ModelConfig {
   std::optional<double> dropout;             ///< unset: the model's own config.json
   std::optional<double> attention_dropout;   ///< unset: the model's own
   std::optional<double> classifier_dropout;  ///< unset: the model's own
+  bool activation_checkpointing = false;
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -47,6 +56,8 @@ struct ModelConfig {
 enum class DataFormat { kAuto, kCsv, kTsv, kJsonl, kFolder };
 enum class TextEncoding { kUtf8, kUtf8Replace, kLatin1, kUtf16 };
 enum class HeaderMode { kAuto, kPresent, kAbsent };
+/// Where the encoded training rows lie: on the device, or on the host, from where they are streamed.
+enum class Residency { kAuto, kDevice, kStream };
 enum class Truncation { kLongestFirst, kOnlyFirst, kOnlySecond, kNone };
 
 /// A column by name, or by position from 0.
@@ -74,16 +85,10 @@ struct DataConfig {
   std::optional<int64_t> max_rows;   ///< the first N training rows
   bool shuffle = true;
   std::filesystem::path cache_dir = "auto";  ///< of encoded rows; `auto`: the user's cache, `none`: no cache
+  Residency residency = Residency::kAuto;
+  AutoCount workers;
 
   bool operator==(const DataConfig&) const = default;
-};
-
-/// Rows a forward pass; `kAuto` lets the device decide.
-struct MicroBatchSize {
-  bool automatic = true;
-  int64_t rows = 0;
-
-  bool operator==(const MicroBatchSize&) const = default;
 };
 
 enum class Precision { kAuto, kFp32, kTf32, kBf16, kFp16 };
@@ -93,7 +98,7 @@ struct TrainConfig {
   std::optional<double> epochs;      ///< total; loading sets 3 where neither this nor max_steps is given
   std::optional<int64_t> max_steps;  ///< total updates
   int64_t batch_size = 32;           ///< rows an update, over all ranks and micro-batches
-  MicroBatchSize micro_batch_size;
+  AutoCount micro_batch_size;        ///< rows a forward pass
   Precision precision = Precision::kAuto;
   bool drop_last = false;
   Interval eval_every{1, Interval::Unit::kEpochs};

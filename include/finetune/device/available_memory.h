@@ -8,10 +8,15 @@
 namespace finetune {
 
 /// Bytes that can still be allocated on a device: of the CPU what the system could give without swapping; of
-/// others what the driver calls free. Nothing where the device does not say.
+/// others what the driver calls free and what LibTorch's allocator keeps unused. Does not wait for the
+/// device. Nothing where the device does not say.
 std::optional<int64_t> available_memory(c10::Device device);
 
 /// The number after `field` in /proc/meminfo ("MemTotal", "MemAvailable"), in bytes; 0 where it is not there.
 int64_t system_memory(const char* field);
+
+/// Gives what LibTorch's allocator keeps unused back to the device. Waits for the device, so it belongs
+/// between phases; nothing to do on the CPU.
+void release_cached_memory(c10::Device device);
 
 }  // namespace finetune

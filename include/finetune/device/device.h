@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "finetune/core/json.h"
@@ -16,12 +17,20 @@ struct MemoryStats {
   int64_t peak = 0;
 };
 
+/// How busy a device is, and what it draws; unset where the device does not tell.
+struct DeviceUse {
+  std::optional<double> utilization;  ///< share of the last moments in which some kernel ran, 0 to 1
+  std::optional<double> power_w;
+};
+
 /// What else than tensor operations is needed of a device: one implementation in the binary (CPU), others in
 /// plugins.
 class DeviceServices {
  public:
   virtual ~DeviceServices() = default;
   virtual MemoryStats memory(c10::Device device) const = 0;
+  /// Asked once a log point, so it must not wait for the device.
+  virtual DeviceUse use(c10::Device /*device*/) const { return {}; }
   /// Waits for all work queued on the device. Never called between two log points.
   virtual void synchronize(c10::Device device) const = 0;
   /// One line: "NVIDIA H200, 139 GiB", "AMD EPYC, 2 threads, AVX2".

@@ -9,7 +9,7 @@
 
 namespace finetune {
 
-/// The architecture, from a Hugging Face `config.json`, with the run's dropout in force.
+/// The architecture, from a Hugging Face `config.json`, with what the run's config sets in force.
 struct EncoderConfig {
   std::string model_type;
   int64_t vocab_size = 0;
@@ -26,9 +26,10 @@ struct EncoderConfig {
   double dropout = 0.1;
   double attention_dropout = 0.1;
   double classifier_dropout = 0.1;
+  bool activation_checkpointing = false;  ///< layers are computed anew in the backward pass
 };
 
-/// Reads and checks a model's config.json; `overrides` sets dropout.
+/// Reads and checks a model's config.json; `overrides` sets dropout and activation checkpointing.
 /// Throws `CheckpointError`: unknown model_type or hidden_act (with the nearest known), a size that is
 /// missing or not positive, heads that do not divide the width, relative positions, decoder settings.
 EncoderConfig read_encoder_config(const Json& json, const ModelConfig& overrides);

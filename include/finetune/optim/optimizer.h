@@ -57,6 +57,9 @@ class Optimizer {
   /// Applies the gradients and clears them. The loss's scale is taken off them before clipping.
   UpdateStats step();
 
+  /// Clears the gradients without applying them.
+  void discard_gradients();
+
   /// State by name: "exp_avg/NAME", "exp_avg_sq/NAME", "step/NAME", "applied", and the scaler's. Views of the
   /// live tensors.
   std::vector<std::pair<std::string, at::Tensor>> state() const;

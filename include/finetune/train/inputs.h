@@ -26,8 +26,10 @@ struct Inputs {
   Json description;         ///< rows, tokens, truncated rows a split: what the log and the header say
 };
 
-/// Reads and encodes the splits and puts them on `device`. Labels are learned from the training rows unless
-/// configured.
+/// Reads and encodes the splits and puts them on `device`; the training rows stay on the host where
+/// `data.residency` says so, or says `auto` and they are not small against what the device has free. Labels
+/// are learned from the training rows unless configured. Throws `DeviceError` where a split that is to lie on
+/// the device does not fit.
 Inputs load_inputs(const RunConfig& config, c10::Device device);
 
 }  // namespace finetune

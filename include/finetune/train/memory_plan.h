@@ -24,7 +24,8 @@ struct MemoryPlan {
 };
 
 /// Bytes that a forward pass keeps for its backward pass: per token and layer eight vectors of the hidden
-/// size and two of the intermediate one, which is what the packed encoder layer saves.
+/// size and two of the intermediate one, which is what the packed encoder layer saves. With activation
+/// checkpointing: a layer's input each, and all of one layer.
 int64_t estimate_activations(const EncoderConfig& encoder, int64_t tokens);
 
 /// Tokens of the largest micro-batch that rows of these lengths can make: `rows` of the longest, within

@@ -9,8 +9,9 @@ namespace finetune {
 
 // The steps of `run` that others take too: the doctor rehearses a run without a run folder.
 
-/// Deals the training rows to updates and micro-batches as the config says.
-Batcher make_batcher(const RunConfig& config, const Inputs& inputs);
+/// Deals the training rows to updates and micro-batches on `device` as the config says. The training rows may
+/// still lie on the host: the batcher streams them, or moves them when told to.
+Batcher make_batcher(const RunConfig& config, Inputs& inputs, c10::Device device);
 
 /// Total updates: `epochs` and `max_steps` are totals, the first reached ends; with neither, three epochs.
 int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch);

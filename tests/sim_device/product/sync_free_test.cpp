@@ -1,8 +1,8 @@
 /// The product's own training on sim:0: the CPU's numbers, and nothing between two log points that waits for
 /// the device.
 ///
-/// The strict mode is the product's: `Trainer::step` forbids host reads through the plugin's services, so one
-/// would throw.
+/// The strict mode is the product's: `Trainer::update` forbids host reads through the plugin's services, so
+/// one would throw, and so would any other wait for the device.
 
 #include "../device/support.h"
 #include "tiny_run.h"
@@ -27,7 +27,12 @@ std::vector<Variant> variants() {
           {"bf16", {{"train", {{"precision", "bf16"}}}}},
           {"fp16", {{"train", {{"precision", "fp16"}}}}},
           {"sgd_bf16",
-           {{"train", {{"precision", "bf16"}}}, {"optimizer", {{"type", "sgd"}, {"learning_rate", 0.05}}}}}};
+           {{"train", {{"precision", "bf16"}}}, {"optimizer", {{"type", "sgd"}, {"learning_rate", 0.05}}}}},
+          {"micro_batches_by_memory", {{"train", {{"micro_batch_size", "auto"}}}}},
+          {"activation_checkpointing", {{"model", {{"activation_checkpointing", true}}}}},
+          {"streamed", {{"data", {{"residency", "stream"}}}}},
+          {"streamed_whole_batches",
+           {{"data", {{"residency", "stream"}}}, {"train", {{"micro_batch_size", 8}}}}}};
 }
 
 /// A run and what the device counted.
@@ -74,23 +79,44 @@ std::string variant_name(const ::testing::TestParamInfo<Variant>& variant) { ret
 
 INSTANTIATE_TEST_SUITE_P(All, SyncFree, ::testing::ValuesIn(variants()), variant_name);
 
-/// Host reads of a run that neither evaluates nor saves before its end.
-int64_t reads_of_training(int log_every, int max_steps) {
+TEST_F(SimTest, LayersThatAreComputedAnewGiveTheSameBits) {
+  const auto kept = run_on("cpu", Json::object());
+  const auto anew = run_on("cpu", {{"model", {{"activation_checkpointing", true}}}});
+  EXPECT_EQ(anew->summary.at("weights_sha256"), kept->summary.at("weights_sha256"));
+}
+
+/// What a run counts that neither evaluates nor saves before its end. An epoch has nine steps: its end is a
+/// log point of its own.
+Counters counters_of_training(int log_every, int max_steps, const char* residency) {
   const Json changes{{"train", {{"log_every", log_every}, {"max_steps", max_steps}, {"eval_every", 0}}},
-                     {"data", {{"validation", nullptr}}},
+                     {"data", {{"validation", nullptr}, {"residency", residency}}},
                      {"checkpoint", {{"save_every", 0}}}};
-  return run_on("sim:0", changes)->counters.host_reads;
+  return run_on("sim:0", changes)->counters;
 }
 
-using SyncFreeRun = SimTest;
+class SyncFreeRun : public SimTest, public ::testing::WithParamInterface<const char*> {};
 
-/// An epoch has nine steps: its end is a log point of its own.
-TEST_F(SyncFreeRun, ReadsOnceALogPoint) {
-  const int64_t ends_only = reads_of_training(1000, 9);
-  EXPECT_EQ(reads_of_training(1000, 18), ends_only + 1);
-  EXPECT_EQ(reads_of_training(6, 18), ends_only + 3);  // at 6, 9, 12, 18
-  EXPECT_EQ(reads_of_training(1, 18), ends_only + 17);
+TEST_P(SyncFreeRun, TwoHundredStepsWaitForTheDeviceNoMoreThanTen) {
+  const Counters few = counters_of_training(1000, 10, GetParam());
+  const Counters many = counters_of_training(1000, 200, GetParam());
+  EXPECT_EQ(many.strict_sections, 200);
+  EXPECT_EQ(many.host_reads, few.host_reads);
+  EXPECT_EQ(many.reads, few.reads);
+  EXPECT_EQ(many.uploads_pageable, few.uploads_pageable);
+  EXPECT_EQ(reports(), "");
 }
+
+TEST_P(SyncFreeRun, LogPointsAreReadInTheBackground) {
+  const Counters few = counters_of_training(1000, 18, GetParam());
+  const Counters more = counters_of_training(6, 18, GetParam());
+  const Counters all = counters_of_training(1, 18, GetParam());
+  EXPECT_EQ(more.host_reads, few.host_reads);
+  EXPECT_EQ(all.host_reads, few.host_reads);
+  EXPECT_EQ(more.async_reads, few.async_reads + 2);  // at 6 and 12, besides the ends of epochs at 9 and 18
+  EXPECT_EQ(all.async_reads, few.async_reads + 16);
+}
+
+INSTANTIATE_TEST_SUITE_P(Residency, SyncFreeRun, ::testing::Values("device", "stream"));
 
 }  // namespace
 }  // namespace finetune::sim

@@ -114,6 +114,20 @@ TEST_F(BatcherTest, TokenBudgetCutsToo) {
   EXPECT_THAT(batcher.at(0).micro_batches, SizeIs(4));  // 3+5+2, 4+6, 2+3+5, 4
 }
 
+TEST_F(BatcherTest, HalvesItsMicroBatchesUntilEachRowGoesAlone) {
+  Batcher batcher = make({.batch_size = 4, .shuffle = false});
+  ASSERT_THAT(batcher.at(0).micro_batches, SizeIs(1));  // 3 + 5 + 2 + 4 tokens
+  std::vector<int64_t> tokens;
+  while (batcher.halve_micro_batches(0)) {
+    const StepBatch step = batcher.at(0);
+    tokens.push_back(batcher.micro_batch_tokens());
+    EXPECT_THAT(step.rows, ElementsAre(0, 1, 2, 3));
+    EXPECT_EQ(step.num_tokens, 14);
+  }
+  EXPECT_THAT(tokens, ElementsAre(7, 3));  // 3 | 5 + 2 | 4, then 3 | 5 | 2 | 4
+  EXPECT_THAT(batcher.at(0).micro_batches, SizeIs(4));
+}
+
 TEST_F(BatcherTest, SumsTheWeightsOfItsLabels) {
   Batcher batcher(dataset_, {1, 0, 2, 0.5, 1, 1, 1, 1, 4}, {.batch_size = 4, .shuffle = false});
   EXPECT_EQ(batcher.at(0).label_weight, 3.5);

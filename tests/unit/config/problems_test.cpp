@@ -29,8 +29,8 @@ TEST_F(Problems, FiveMistakesGiveFiveLines) {
       ElementsAre(
           "bert.json: /data/max_length: found the string \"long\"; expected an integer from 3 to 1048576",
           "bert.json: /train/batch_size: found 0; expected an integer from 1 to 16777216",
-          "bert.json: /train/precision: found the string \"fp23\"; expected one of auto, fp32; did "
-          "you mean fp32?",
+          "bert.json: /train/precision: found the string \"fp23\"; expected one of auto, fp32, tf32, bf16, "
+          "fp16; did you mean fp32?",
           "bert.json: /optimizer/learning_rte: unknown key; did you mean learning_rate?",
           "bert.json: /schedule/warmup: found -1; expected a fraction of all steps (at least 0 and "
           "below 1), or a whole number of steps"));
@@ -205,6 +205,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"/data/validation_fraction", "1.0", "below 1.0"},
         BadValue{"/data/max_rows", "0", "an integer of at least 1"},
         BadValue{"/data/shuffle", "0", "true or false"},
+        BadValue{"/data/residency", "\"host\"", "expected one of auto, device, stream"},
+        BadValue{"/data/workers", "0", "expected auto, or an integer from 1 to 64"},
+        BadValue{"/data/workers", "65", "expected auto, or an integer from 1 to 64"},
         BadValue{"/train/epochs", "0", "found 0; expected a number above 0.0"},
         BadValue{"/train/max_steps", "1.5", "an integer of at least 1"},
         BadValue{"/train/micro_batch_size", "0", "expected auto, or an integer of at least 1"},

@@ -31,6 +31,7 @@ class ConfigGenerator {
     if (coin()) c.model.dropout = fraction();
     if (coin()) c.model.attention_dropout = fraction();
     if (coin()) c.model.classifier_dropout = fraction();
+    c.model.activation_checkpointing = coin();
     draw_data(c.data);
     draw_train(c.train);
     draw_optimizer(c.optimizer);
@@ -70,6 +71,8 @@ class ConfigGenerator {
     if (coin()) d.max_rows = integer(1, 1000000);
     d.shuffle = coin();
     d.cache_dir = coin() ? path() : pick<std::filesystem::path>({"auto", "none"});
+    d.residency = pick({Residency::kAuto, Residency::kDevice, Residency::kStream});
+    if (coin()) d.workers = {false, integer(1, 64)};
   }
 
   void draw_train(TrainConfig& t) {

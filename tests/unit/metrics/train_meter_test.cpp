@@ -13,15 +13,16 @@ void update(TrainMeter& meter, double loss_one, double loss_two, double weight, 
             double rate) {
   meter.add_loss(scalar(loss_one));
   meter.add_loss(scalar(loss_two));
-  meter.add_weight(weight);
-  meter.add_update(scalar(norm), scalar(skipped), scalar(rate));
+  meter.add_update(weight, scalar(norm), scalar(skipped), scalar(rate));
 }
+
+TrainMeter::Values read(const TrainMeter& meter) { return TrainMeter::values(meter.start_read().wait()); }
 
 TEST(TrainMeter, MeansAreOverLabelsAndTheLastUpdateIsShown) {
   TrainMeter meter(c10::Device(c10::kCPU));
   update(meter, 3, 1, 4, 0.5, 0, 0.01);
   update(meter, 2, 0, 1, 0.25, 1, 0.02);
-  const auto values = meter.read();
+  const auto values = read(meter);
   EXPECT_DOUBLE_EQ(values.loss, 6.0 / 5);
   EXPECT_DOUBLE_EQ(values.epoch_loss, 6.0 / 5);
   EXPECT_DOUBLE_EQ(values.grad_norm, 0.25);
@@ -34,18 +35,27 @@ TEST(TrainMeter, IntervalsAndEpochsBeginApart) {
   update(meter, 4, 4, 4, 1, 1, 0.1);
   meter.begin_interval();
   update(meter, 1, 1, 4, 1, 0, 0.1);
-  auto values = meter.read();
+  auto values = read(meter);
   EXPECT_DOUBLE_EQ(values.loss, 0.5);
   EXPECT_DOUBLE_EQ(values.epoch_loss, 10.0 / 8);
   EXPECT_EQ(values.nonfinite, 0);
   meter.begin_epoch();
-  values = meter.read();
+  values = read(meter);
   EXPECT_DOUBLE_EQ(values.loss, 0.5);
   EXPECT_DOUBLE_EQ(values.epoch_loss, 0);
 }
 
+TEST(TrainMeter, AnUpdateDoneAnewCountsOnce) {
+  TrainMeter meter(c10::Device(c10::kCPU));
+  meter.add_loss(scalar(7));
+  meter.discard_update();
+  update(meter, 3, 1, 4, 0.5, 0, 0.01);
+  EXPECT_DOUBLE_EQ(read(meter).loss, 1.0);
+  EXPECT_DOUBLE_EQ(read(meter).epoch_loss, 1.0);
+}
+
 TEST(TrainMeter, OfNothingIsZero) {
-  const auto values = TrainMeter(c10::Device(c10::kCPU)).read();
+  const auto values = read(TrainMeter(c10::Device(c10::kCPU)));
   EXPECT_EQ(values.loss, 0);
   EXPECT_EQ(values.epoch_loss, 0);
 }
@@ -56,14 +66,14 @@ TEST(TrainMeter, GoesOnFromCopiedSums) {
   other.sums().copy_(one.sums());
   update(one, 1, 1, 2, 0.5, 0, 0.01);
   update(other, 1, 1, 2, 0.5, 0, 0.01);
-  EXPECT_EQ(one.read().loss, other.read().loss);
-  EXPECT_EQ(one.read().epoch_loss, other.read().epoch_loss);
+  EXPECT_EQ(read(one).loss, read(other).loss);
+  EXPECT_EQ(read(one).epoch_loss, read(other).epoch_loss);
 }
 
 TEST(TrainMeter, ReadingIsACopy) {
   TrainMeter meter(c10::Device(c10::kCPU));
   update(meter, 1, 1, 1, 1, 0, 0.1);
-  const auto before = meter.read();
+  const auto before = read(meter);
   meter.begin_interval();
   EXPECT_DOUBLE_EQ(before.loss, 2.0);
 }

@@ -11,6 +11,7 @@ TEST(TrainState, GoesThroughJson) {
                          .rows_seen = 224,
                          .tokens_seen = 5000,
                          .train_seconds = 1.25,
+                         .micro_batch_tokens = 512,
                          .best = BestResult{5, 0.125, Json{{"loss", 0.125}}}};
   const TrainState back = train_state_from(Json::parse(to_json(state).dump()));
   EXPECT_EQ(back.step, 7);
@@ -18,6 +19,7 @@ TEST(TrainState, GoesThroughJson) {
   EXPECT_EQ(back.rows_seen, 224);
   EXPECT_EQ(back.tokens_seen, 5000);
   EXPECT_EQ(back.train_seconds, 1.25);
+  EXPECT_EQ(back.micro_batch_tokens, 512);
   ASSERT_TRUE(back.best);
   EXPECT_EQ(back.best->step, 5);
   EXPECT_EQ(back.best->value, 0.125);
