@@ -1,15 +1,18 @@
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <array>
 #include <cstdlib>
 #include <sstream>
 #include <string>
 #include <string_view>
 
 #include "finetune/device/plugin.h"
+#include "nvml.h"
 
 namespace finetune {
 namespace {
@@ -19,6 +22,12 @@ constexpr int kLeastMajor = 8;
 
 int64_t current(const c10::CachingAllocator::StatArray& stat) {
   return stat[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
+}
+
+std::string pci_bus_id(c10::Device device) {
+  std::array<char, 32> text{};
+  C10_CUDA_CHECK(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device.index()));
+  return text.data();
 }
 
 /// Whether a forbidden wait is to end the run. LibTorch's guard also takes offence at copies from plain host
@@ -37,6 +46,8 @@ class CudaServices final : public DeviceServices {
             .reserved = current(stats.reserved_bytes),
             .peak = stats.allocated_bytes[kAll].peak};
   }
+
+  DeviceUse use(c10::Device device) const override { return nvml_use(pci_bus_id(device)); }
 
   /// With FINETUNE_SYNC_GUARD=error in the environment every operation that makes the host wait throws.
   void forbid_host_reads(bool forbidden) const override {
