@@ -19,7 +19,7 @@ constexpr int kRepeats = 3;
 }  // namespace
 
 std::optional<double> measure_product_rate(const OpenDevice& device, at::ScalarType dtype,
-                                           int64_t most_bytes) {
+                                           int64_t most_bytes) try {
   const at::NoGradGuard no_grad;
   const auto options = at::TensorOptions().dtype(dtype).device(device.device);
   std::optional<double> rate;
@@ -42,6 +42,8 @@ std::optional<double> measure_product_rate(const OpenDevice& device, at::ScalarT
     rate = 2 * n * n * n / best;
   }
   return rate;
+} catch (const c10::OutOfMemoryError&) {
+  return std::nullopt;  // another process took the memory
 }
 
 }  // namespace finetune
