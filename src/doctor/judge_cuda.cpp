@@ -195,7 +195,7 @@ void judge_neighbours(const MachineFacts& facts, std::vector<Finding>& findings)
     findings.push_back(
         {.severity = Severity::kSlow,
          .id = "gpu-shared",
-         .seen = "cuda:" + std::to_string(i) + ": " + plural(gpu.other_processes, "other process") +
+         .seen = "cuda:" + std::to_string(i) + ": " + std::to_string(gpu.other_processes) + " other process" +
                  (gpu.other_processes == 1 ? "" : "es") + " with " + std::to_string(gpu.other_bytes >> 20) +
                  " MiB, " + std::to_string(static_cast<int>(gpu.utilization.value_or(0) * 100)) + " % busy",
          .why = "they take time and memory from training, and every figure below is too low",

@@ -14,9 +14,9 @@
 namespace finetune {
 
 struct BpeOptions {
-  std::optional<std::string> unk_token;  ///< unset: characters without piece vanish
-  std::string continuing_subword_prefix;
-  std::string end_of_word_suffix;
+  std::optional<std::string> unk_token = {};  ///< unset: characters without piece vanish
+  std::string continuing_subword_prefix = {};
+  std::string end_of_word_suffix = {};
   bool fuse_unk = false;
   bool byte_fallback = false;
   bool ignore_merges = false;  ///< a word that is a piece is left whole

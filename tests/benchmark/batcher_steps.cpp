@@ -30,7 +30,7 @@ finetune::DeviceDataset make_dataset() {
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   at::set_num_threads(1);
-  const finetune::DeviceDataset dataset = make_dataset();
+  finetune::DeviceDataset dataset = make_dataset();
   finetune::Batcher batcher(dataset, std::vector<double>(kRows, 1.0), {.batch_size = 32, .seed = 1});
   int64_t num_tokens = 0;
   for (int64_t step = 0; step < std::atoll(argv[1]); ++step) num_tokens += batcher.at(step).num_tokens;

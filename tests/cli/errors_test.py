@@ -263,7 +263,7 @@ def test_a_vocabulary_too_large(tmp_path, folder):
 def test_no_tokenizer(tmp_path, folder):
     encoder = changed_encoder(tmp_path, folder)
     (encoder / "vocab.txt").unlink()
-    refuse_model(tmp_path, folder, encoder, ["no tokenizer files", "tokenizer.json or vocab.txt"])
+    refuse_model(tmp_path, folder, encoder, ["no tokenizer files", "tokenizer.json, vocab.txt"])
 
 
 @pytest.mark.parametrize("config, words", [
