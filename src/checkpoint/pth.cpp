@@ -132,12 +132,32 @@ struct PthFile::Content {
   std::filesystem::path path;
   MappedFile file;
   Container container;
+  std::map<std::pair<std::string, at::ScalarType>, at::Tensor>
+      opened;  ///< storages, by key and number format
 
   explicit Content(const std::filesystem::path& from)
       : path(from), file(map_file(from)), container(read_container(from, file.text())) {
     for (const PickleValue& value : container.pickle.values()) {
       if (value.is(Kind::kStorage)) check_storage(value);
     }
+  }
+
+  /// All of a storage as one tensor. torch.save's zip files align storages, older ones do not, and kernels
+  /// want elements aligned: such a storage is copied, once.
+  const at::Tensor& storage(const PickleValue& wanted) {
+    const auto [place, is_new] = opened.try_emplace({wanted.text, wanted.dtype});
+    if (!is_new) return place->second;
+    const std::string_view bytes = container.storages.at(wanted.text);
+    const size_t element = c10::elementSize(wanted.dtype);
+    const auto numel = static_cast<int64_t>(bytes.size() / element);
+    if (reinterpret_cast<uintptr_t>(bytes.data()) % element == 0) {
+      place->second =
+          at::from_blob(const_cast<char*>(bytes.data()), {numel}, at::TensorOptions(wanted.dtype));
+    } else {
+      place->second = at::empty({numel}, at::TensorOptions(wanted.dtype));
+      std::memcpy(place->second.mutable_data_ptr(), bytes.data(), static_cast<size_t>(numel) * element);
+    }
+    return place->second;
   }
 
   void check_storage(const PickleValue& storage) const {
@@ -167,14 +187,7 @@ at::Tensor PthFile::tensor(const PickleValue& value) const {
   const std::string_view bytes = content_->container.storages.at(value.storage->text);
   // An empty storage may lie anywhere, even at no address.
   if (bytes.empty()) return at::empty(value.sizes, options);
-  const size_t element = c10::elementSize(value.dtype);
-  auto* data = const_cast<char*>(bytes.data()) + static_cast<size_t>(value.offset) * element;
-  // torch.save aligns storages; another writer may not, and kernels want elements aligned.
-  const bool aligned = reinterpret_cast<uintptr_t>(data) % element == 0;
-  if (aligned) return at::from_blob(data, value.sizes, value.strides, options);
-  auto storage = at::empty({value.numel}, options);
-  std::memcpy(storage.mutable_data_ptr(), bytes.data(), static_cast<size_t>(value.numel) * element);
-  return storage.as_strided(value.sizes, value.strides, value.offset);
+  return content_->storage(*value.storage).as_strided(value.sizes, value.strides, value.offset);
 }
 
 NamedTensors PthFile::tensors(const PickleValue& dict) const {

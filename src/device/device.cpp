@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "finetune/core/error.h"
@@ -33,11 +34,10 @@ class CpuServices final : public DeviceServices {
   }
   void synchronize(c10::Device) const override {}
   bool has_fast_bf16(c10::Device) const override {
-    std::istringstream flags(field_of_file("/proc/cpuinfo", "flags"));
-    for (std::string flag; flags >> flag;) {
-      if (flag == "avx512_bf16" || flag == "amx_bf16") return true;
-    }
-    return false;
+    const auto features = cpu_features();
+    return std::any_of(features.begin(), features.end(), [](const std::string& feature) {
+      return feature == "avx512_bf16" || feature == "amx_bf16";
+    });
   }
   std::string describe(c10::Device) const override {
     std::ostringstream text;
@@ -67,6 +67,13 @@ OpenDevice open_cpu(std::string reason) {
 }
 
 }  // namespace
+
+std::vector<std::string> cpu_features() {
+  std::string line = field_of_file("/proc/cpuinfo", "flags");
+  if (line.empty()) line = field_of_file("/proc/cpuinfo", "Features");  // ARM's word
+  std::istringstream words(line);
+  return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
+}
 
 int64_t available_threads() {
   cpu_set_t set;

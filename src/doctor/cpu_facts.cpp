@@ -24,14 +24,12 @@ std::string first_line(const char* file) {
   return text.substr(0, text.find('\n'));
 }
 
+/// Those of the processor's features that decide how fast it trains.
 std::vector<std::string> features() {
-  std::string line = field_of_file("/proc/cpuinfo", "flags");
-  if (line.empty()) line = field_of_file("/proc/cpuinfo", "Features");
-  std::istringstream words(line);
   std::vector<std::string> found;
-  for (std::string word; words >> word;) {
-    if (std::find(std::begin(kFeatures), std::end(kFeatures), word) != std::end(kFeatures))
-      found.push_back(word);
+  for (const std::string& feature : cpu_features()) {
+    if (std::find(std::begin(kFeatures), std::end(kFeatures), feature) != std::end(kFeatures))
+      found.push_back(feature);
   }
   return found;
 }

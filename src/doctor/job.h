@@ -46,7 +46,7 @@ class Job {
   /// Floating-point operations of the matrix products of a step of `tokens` tokens, forward and backward.
   double flops(double tokens) const;
 
-  MemoryPlan plan() const { return plan_memory(config_, inputs_, model_); }
+  MemoryPlan plan() const { return plan_memory(config_, inputs_, model_, *batcher_); }
   const RunConfig& config() const { return config_; }
   const OpenDevice& device() const { return device_; }
   Inputs& inputs() const { return inputs_; }

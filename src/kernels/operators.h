@@ -6,6 +6,24 @@
 #include <optional>
 #include <tuple>
 
+/// Every operator that each device has a kernel of: X(name).
+#define FINETUNE_FOR_EACH_OPERATOR(X) \
+  X(gather_batch)                     \
+  X(embedding_sum)                    \
+  X(embedding_sum_backward)           \
+  X(add_bias)                         \
+  X(add_bias_backward)                \
+  X(bias_activation)                  \
+  X(bias_activation_backward)         \
+  X(dropout)                          \
+  X(layer_norm)                       \
+  X(layer_norm_backward)              \
+  X(dropout_add_layer_norm)           \
+  X(dropout_add_layer_norm_backward)  \
+  X(packed_attention)                 \
+  X(packed_attention_backward)        \
+  X(adam_step)
+
 /// The operators `finetune::name` without autograd: each calls the dispatcher, which picks the device's
 /// kernel.
 ///

@@ -169,6 +169,12 @@ void adam_step(at::TensorList params, at::TensorList grads, at::TensorList exp_a
                at::ArrayRef<double> weight_decays, const at::Tensor& learning_rate,
                const at::Tensor& grad_scale, const at::Tensor& skip, double beta1, double beta2, double eps,
                bool decoupled) {
+  const size_t num_params = params.size();
+  TORCH_CHECK(
+      grads.size() == num_params && exp_avgs.size() == num_params && exp_avg_sqs.size() == num_params &&
+          weight_decays.size() == num_params && (copies.empty() || copies.size() == num_params),
+      "adam_step: ", num_params, " parameters, but ", grads.size(), " gradients, ", exp_avgs.size(), " and ",
+      exp_avg_sqs.size(), " moments, ", copies.size(), " copies, ", weight_decays.size(), " weight decays");
   FINETUNE_CALL(adam_step, params, grads, exp_avgs, exp_avg_sqs, copies, steps, weight_decays, learning_rate,
                 grad_scale, skip, beta1, beta2, eps, decoupled);
 }

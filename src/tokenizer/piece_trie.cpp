@@ -3,6 +3,19 @@
 #include <algorithm>
 
 namespace finetune {
+namespace {
+
+std::vector<std::pair<std::string_view, int32_t>> entries_of(const Vocabulary& vocabulary) {
+  std::vector<std::pair<std::string_view, int32_t>> entries;
+  entries.reserve(static_cast<size_t>(vocabulary.num_tokens()));
+  for (int32_t id = 0; id < vocabulary.end_id(); ++id) {
+    if (vocabulary.contains(id) && !vocabulary.token(id).empty())
+      entries.emplace_back(vocabulary.token(id), id);
+  }
+  return entries;
+}
+
+}  // namespace
 
 /// Places the children of one node after another. Free slots are chained, so that the search for a base looks
 /// at free slots only.
@@ -97,6 +110,8 @@ struct PieceTrie::Builder {
     }
   }
 };
+
+PieceTrie::PieceTrie(const Vocabulary& vocabulary) : PieceTrie(entries_of(vocabulary)) {}
 
 PieceTrie::PieceTrie(std::vector<std::pair<std::string_view, int32_t>> entries) {
   std::sort(entries.begin(), entries.end());

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "vocabulary.h"
+
 namespace finetune {
 
 /// Byte strings with values, as a double-array trie (Aoe 1989, with XOR as in Darts-clone): one addition-free
@@ -16,6 +18,8 @@ class PieceTrie {
   PieceTrie() : PieceTrie(std::vector<std::pair<std::string_view, int32_t>>{}) {}
   /// Keys must be distinct; values must not be negative. An empty key is kept out.
   explicit PieceTrie(std::vector<std::pair<std::string_view, int32_t>> entries);
+  /// The tokens of a vocabulary with their ids.
+  explicit PieceTrie(const Vocabulary& vocabulary);
 
   static constexpr uint32_t kRoot = 0;
   static constexpr uint32_t kNowhere = UINT32_MAX;

@@ -94,20 +94,6 @@ bool has_characters_before(std::string_view text, size_t end, int32_t count) {
 
 }  // namespace
 
-std::optional<int32_t> PipelineSpec::token_id(std::string_view token) const {
-  for (const AddedToken& added : added_tokens) {
-    if (added.content == token) return added.id;
-  }
-  return vocabulary.id(token);
-}
-
-std::string PipelineSpec::named_token(std::string_view key) const {
-  for (const auto& [name, token] : named_tokens) {
-    if (name == key) return token;
-  }
-  return {};
-}
-
 PipelineTokenizer::PipelineTokenizer(PipelineSpec spec) : spec_(std::move(spec)) {
   if (!spec_.normalizer.is_null()) {
     normalizer_ = make_normalizer(spec_.normalizer, spec_.place + ": /normalizer");
@@ -303,18 +289,9 @@ ByteSpan PipelineTokenizer::trimmed(ByteSpan span, int32_t id, bool first, std::
   return span;
 }
 
-int64_t PipelineTokenizer::vocab_size() const {
-  int32_t end = spec_.vocabulary.end_id();
-  for (const AddedToken& token : spec_.added_tokens) end = std::max(end, token.id + 1);
-  return end;
-}
+int64_t PipelineTokenizer::vocab_size() const { return spec_.num_ids(); }
 
-std::string PipelineTokenizer::id_to_token(int32_t id) const {
-  for (const AddedToken& token : spec_.added_tokens) {
-    if (token.id == id) return token.content;
-  }
-  return spec_.vocabulary.token(id);
-}
+std::string PipelineTokenizer::id_to_token(int32_t id) const { return spec_.token(id); }
 
 std::optional<int32_t> PipelineTokenizer::token_to_id(std::string_view token) const {
   return spec_.token_id(token);

@@ -12,16 +12,6 @@
 namespace finetune {
 namespace {
 
-PieceTrie make_trie(const Vocabulary& vocabulary) {
-  std::vector<std::pair<std::string_view, int32_t>> entries;
-  entries.reserve(static_cast<size_t>(vocabulary.num_tokens()));
-  for (int32_t id = 0; id < vocabulary.end_id(); ++id) {
-    if (vocabulary.contains(id) && !vocabulary.token(id).empty())
-      entries.emplace_back(vocabulary.token(id), id);
-  }
-  return PieceTrie(std::move(entries));
-}
-
 constexpr double kUnknownPenalty = 10.0;
 
 /// The best way to a byte of the word: its score, and the piece it ends with.
@@ -42,7 +32,7 @@ struct BestPath {
 
 UnigramModel::UnigramModel(const Vocabulary& vocabulary, const std::vector<double>& scores,
                            std::optional<int32_t> unk_id, bool byte_fallback)
-    : vocabulary_(vocabulary), scores_(scores), trie_(make_trie(vocabulary)), unk_id_(unk_id) {
+    : vocabulary_(vocabulary), scores_(scores), trie_(vocabulary), unk_id_(unk_id) {
   double lowest = std::numeric_limits<double>::infinity();
   for (const double score : scores) lowest = std::min(lowest, score);
   unk_score_ = lowest - kUnknownPenalty;

@@ -7,6 +7,7 @@
 
 #include "ascii_words.h"
 #include "finetune/core/error.h"
+#include "row_assembly.h"
 #include "truncation.h"
 #include "utf8.h"
 #include "word_cache.h"
@@ -63,7 +64,7 @@ RowShape WordPieceTokenizer::append(std::string_view text, std::optional<std::st
 RowShape WordPieceTokenizer::append_row(std::string_view text, std::optional<std::string_view> pair,
                                         const EncodeOptions& options, WordCache* cache,
                                         std::vector<int32_t>& ids) const {
-  check_options(pair.has_value(), options);
+  check_room(spec_.rows, pair.has_value(), options);
   if (spec_.truncate_left && options.truncation != TruncationStrategy::kNone) {
     return append_left(text, pair, options, ids);
   }

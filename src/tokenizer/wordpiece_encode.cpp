@@ -47,7 +47,7 @@ WordPieceTokenizer::ReadText WordPieceTokenizer::read(std::string_view text, int
 
 Encoding WordPieceTokenizer::encode(std::string_view text, std::optional<std::string_view> pair,
                                     const EncodeOptions& options) const {
-  check_options(pair.has_value(), options);
+  check_room(spec_.rows, pair.has_value(), options);
   const int64_t limit =
       spec_.truncate_left ? std::numeric_limits<int64_t>::max() : read_limit(options, pair.has_value());
   const ReadText first = read(text, limit);

@@ -22,20 +22,6 @@ AddedTokenMatcher make_matcher(const WordPieceSpec& spec, bool normalized) {
 
 }  // namespace
 
-std::optional<int32_t> WordPieceSpec::token_id(std::string_view token) const {
-  for (const AddedToken& added : added_tokens) {
-    if (added.content == token) return added.id;
-  }
-  return vocabulary.id(token);
-}
-
-std::string WordPieceSpec::named_token(std::string_view key) const {
-  for (const auto& [name, token] : named_tokens) {
-    if (name == key) return token;
-  }
-  return {};
-}
-
 WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec)
     : spec_(std::move(spec)),
       model_(spec_.vocabulary, spec_.model),
@@ -57,26 +43,9 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec)
   fingerprint_ = hash.hex();
 }
 
-void WordPieceTokenizer::check_options(bool pair, const EncodeOptions& options) const {
-  if (options.truncation == TruncationStrategy::kNone || options.max_length >= num_special_tokens(pair))
-    return;
-  throw ConfigError("max_length is " + std::to_string(options.max_length) + ", but the special tokens of a " +
-                    (pair ? "pair of texts" : "single text") + " alone are " +
-                    std::to_string(num_special_tokens(pair)) + "; set data.max_length to more than that");
-}
+int64_t WordPieceTokenizer::vocab_size() const { return spec_.num_ids(); }
 
-int64_t WordPieceTokenizer::vocab_size() const {
-  int32_t end = spec_.vocabulary.end_id();
-  for (const AddedToken& token : spec_.added_tokens) end = std::max(end, token.id + 1);
-  return end;
-}
-
-std::string WordPieceTokenizer::id_to_token(int32_t id) const {
-  for (const AddedToken& token : spec_.added_tokens) {
-    if (token.id == id) return token.content;
-  }
-  return spec_.vocabulary.token(id);
-}
+std::string WordPieceTokenizer::id_to_token(int32_t id) const { return spec_.token(id); }
 
 std::optional<int32_t> WordPieceTokenizer::token_to_id(std::string_view token) const {
   return spec_.token_id(token);

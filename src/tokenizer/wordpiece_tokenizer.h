@@ -10,13 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "added_tokens.h"
 #include "bert_normalizer.h"
 #include "bert_splitter.h"
-#include "finetune/core/json.h"
 #include "finetune/tokenizer/tokenizer.h"
 #include "post_processor.h"
-#include "vocabulary.h"
+#include "token_tables.h"
 #include "wordpiece_model.h"
 
 namespace finetune {
@@ -25,21 +23,11 @@ struct AlphanumericRun;
 class WordCache;
 
 /// Everything that decides the ids of a WordPiece tokenizer, whichever files it came from.
-struct WordPieceSpec {
+struct WordPieceSpec : TokenTables {
   std::string class_name = "BertTokenizer";  ///< of the reference; ids do not depend on it
-  Vocabulary vocabulary;
   WordPieceOptions model;
   BertNormalizerOptions normalizer;
-  std::vector<AddedToken> added_tokens;  ///< distinct contents
   RowTemplate rows;
-  bool truncate_left = false;         ///< a row that is too long loses its beginning
-  bool split_special_tokens = false;  ///< special tokens in the text are text
-  std::vector<std::pair<std::string, std::string>> named_tokens;  ///< "cls_token" -> "[CLS]", ...
-  Json other_settings = Json::object();  ///< of tokenizer_config.json, kept when saving
-
-  std::optional<int32_t> token_id(std::string_view token) const;
-  /// The token named `key`, or an empty string.
-  std::string named_token(std::string_view key) const;
 };
 
 class WordPieceTokenizer : public Tokenizer {
@@ -93,7 +81,6 @@ class WordPieceTokenizer : public Tokenizer {
   /// order until one returns false; says whether none did. `offset` is where `segment` begins in its text.
   template <typename OnWord, typename OnToken>
   bool for_each_word(std::string_view segment, int32_t offset, OnWord on_word, OnToken on_token) const;
-  void check_options(bool pair, const EncodeOptions& options) const;
 
   WordPieceSpec spec_;
   WordPieceModel model_;

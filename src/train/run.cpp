@@ -83,24 +83,23 @@ void load_initial_weights(const RunConfig& config, SequenceClassifier& model) {
   }
 }
 
-MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model) {
-  const auto& micro = config.train.micro_batch_size;
-  const int64_t rows =
-      micro.automatic ? config.train.batch_size : std::min(micro.value, config.train.batch_size);
-  int64_t data_bytes = inputs.train.nbytes();
+MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model,
+                       const Batcher& batcher) {
+  int64_t data_bytes = batcher.streamed() ? 0 : inputs.train.nbytes();
   for (const auto* splits : {&inputs.validation, &inputs.test}) {
     for (const auto& [name, dataset] : *splits) data_bytes += dataset.nbytes();
   }
   return plan_memory(
       inputs.encoder, model.parameters(), config.optimizer,
-      largest_micro_batch(inputs.train.lengths, rows, micro.automatic ? kCpuMicroBatchTokens : 0),
+      largest_micro_batch(inputs.train.lengths, batcher.micro_batch_rows(), batcher.micro_batch_tokens()),
       data_bytes);
 }
 
 namespace {
 
 void say_header(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model,
-                const ResolvedPrecision& precision, const Json& environment, int64_t num_steps) {
+                const Batcher& batcher, const OpenDevice& device, const ResolvedPrecision& precision,
+                const Json& environment, int64_t num_steps) {
   int64_t num_parameters = 0;
   for (const Parameter& parameter : model.parameters()) num_parameters += parameter.value.numel();
   spdlog::info("device: {} ({})", environment.at("device_name").get<std::string>(),
@@ -111,8 +110,8 @@ void say_header(const RunConfig& config, const Inputs& inputs, const SequenceCla
     spdlog::info("{}: {} rows, {} tokens", split, with_thousands(counts.at("rows").get<int64_t>()),
                  with_thousands(counts.at("tokens").get<int64_t>()));
   }
-  spdlog::info("memory: {}", to_text(plan_memory(config, inputs, model),
-                                     available_memory(inputs.train.input_ids.device())));
+  spdlog::info("memory: {}",
+               to_text(plan_memory(config, inputs, model, batcher), available_memory(device.device)));
   spdlog::info("training: {} steps of {} rows in {}", with_thousands(num_steps), config.train.batch_size,
                precision.name);
 }
@@ -228,7 +227,7 @@ Json run(const RunConfig& config, const RunOptions& options) {
                       learning_rates(config.schedule, config.optimizer.learning_rate, num_steps),
                       precision.scales_loss);
   choose_micro_batch(config, inputs, device.device, batcher);
-  say_header(config, inputs, model, precision, environment, num_steps);
+  say_header(config, inputs, model, batcher, device, precision, environment, num_steps);
 
   Trainer trainer(
       {config, device, inputs, model, optimizer, batcher, folder, identity, precision, options.quiet});

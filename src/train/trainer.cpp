@@ -15,6 +15,7 @@
 #include "finetune/device/transfer.h"
 #include "finetune/train/evaluate.h"
 #include "finetune/train/memory_plan.h"
+#include "finetune/train/recipe.h"
 #include "flops.h"
 #include "named_tensors.h"
 
@@ -194,16 +195,7 @@ void Trainer::make_room(const std::string& problem) {
 }
 
 void Trainer::give_up(const std::string& problem) const {
-  const Inputs& inputs = parts_.inputs;
-  int64_t data_bytes = parts_.batcher.streamed() ? 0 : inputs.train.nbytes();
-  for (const auto* splits : {&inputs.validation, &inputs.test}) {
-    for (const auto& [name, dataset] : *splits) data_bytes += dataset.nbytes();
-  }
-  const MemoryPlan plan =
-      plan_memory(inputs.encoder, parts_.model.parameters(), parts_.config.optimizer,
-                  largest_micro_batch(inputs.train.lengths, parts_.batcher.micro_batch_rows(),
-                                      parts_.batcher.micro_batch_tokens()),
-                  data_bytes);
+  const MemoryPlan plan = plan_memory(parts_.config, parts_.inputs, parts_.model, parts_.batcher);
   const MemoryStats memory = parts_.device.services->memory(parts_.device.device);
   const char* remedy =
       parts_.config.train.micro_batch_size.automatic

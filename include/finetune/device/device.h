@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "finetune/core/json.h"
 
@@ -70,6 +71,9 @@ OpenDevice open_device(const std::string& request, int64_t threads);
 
 /// Threads, instruction set and versions: what a run's log begins with.
 Json describe_environment(const OpenDevice& device);
+
+/// The processor's features as the kernel lists them ("avx2", "avx512_bf16", "asimd", ...).
+std::vector<std::string> cpu_features();
 
 /// The number of threads that `threads: 0` stands for: the cores this process may run on.
 int64_t available_threads();

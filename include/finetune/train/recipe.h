@@ -19,7 +19,8 @@ int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch);
 /// Initial values, and the pretrained weights over them unless `model.init` is `random`.
 void load_initial_weights(const RunConfig& config, SequenceClassifier& model);
 
-/// What a step of the run needs on the device.
-MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model);
+/// What a step of the run needs on the device, with micro-batches as the batcher cuts them now.
+MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model,
+                       const Batcher& batcher);
 
 }  // namespace finetune

@@ -79,13 +79,13 @@ void adam_step(at::TensorList params, at::TensorList grads, at::TensorList exp_a
                const at::Tensor& grad_scale, const at::Tensor& skip, double beta1, double beta2, double eps,
                bool decoupled) {
   const size_t num_params = params.size();
-  TORCH_CHECK(
-      grads.size() == num_params && exp_avgs.size() == num_params && exp_avg_sqs.size() == num_params &&
-          weight_decays.size() == num_params && (copies.empty() || copies.size() == num_params),
-      "adam_step: ", num_params, " parameters, but ", grads.size(), " gradients, ", exp_avgs.size(), " and ",
-      exp_avg_sqs.size(), " moments, ", copies.size(), " copies, ", weight_decays.size(), " weight decays");
   check_float_vector(steps, static_cast<int64_t>(num_params), "adam_step", "steps");
-  const bool skipped = skip.item<float>() != 0.0f;
+  check_float_vector(learning_rate, 1, "adam_step", "learning_rate");
+  check_float_vector(grad_scale, 1, "adam_step", "grad_scale");
+  check_float_vector(skip, 1, "adam_step", "skip");
+  const float rate = *learning_rate.const_data_ptr<float>();
+  const float factor = *grad_scale.const_data_ptr<float>();
+  const bool skipped = *skip.const_data_ptr<float>() != 0.0f;
   float* step_data = steps.mutable_data_ptr<float>();
   std::vector<AdamTensor> tensors;
   tensors.reserve(num_params);
@@ -96,8 +96,7 @@ void adam_step(at::TensorList params, at::TensorList grads, at::TensorList exp_a
         {adam_data(params[i], params[i], "parameter"), adam_data(grads[i], params[i], "gradient"),
          adam_data(exp_avgs[i], params[i], "exp_avg"), adam_data(exp_avg_sqs[i], params[i], "exp_avg_sq"),
          copies.empty() ? nullptr : copy_data(copies[i], params[i]), params[i].numel(), first,
-         adam_scalars(learning_rate.item<float>(), weight_decays[i], step_data[i], grad_scale.item<float>(),
-                      beta1, beta2, eps, decoupled)});
+         adam_scalars(rate, weight_decays[i], step_data[i], factor, beta1, beta2, eps, decoupled)});
     first += params[i].numel();
   }
   if (first == 0) return;

@@ -36,11 +36,6 @@ void adam_step(at::TensorList params, at::TensorList grads, at::TensorList exp_a
                const at::Tensor& grad_scale, const at::Tensor& skip, double beta1, double beta2, double eps,
                bool decoupled) {
   const size_t num_params = params.size();
-  TORCH_CHECK(
-      grads.size() == num_params && exp_avgs.size() == num_params && exp_avg_sqs.size() == num_params &&
-          weight_decays.size() == num_params && (copies.empty() || copies.size() == num_params),
-      kOp, ": ", num_params, " parameters, but ", grads.size(), " gradients, ", exp_avgs.size(), " and ",
-      exp_avg_sqs.size(), " moments, ", copies.size(), " copies, ", weight_decays.size(), " weight decays");
   const c10::DeviceGuard guard(steps.device());
   const auto rate = span<const float>(learning_rate, 1, kOp, "learning_rate");
   const auto skipped = span<const float>(skip, 1, kOp, "skip");

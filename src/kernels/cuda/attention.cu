@@ -1,13 +1,9 @@
 #include "attention.cuh"
+#include "kernel_lists.h"
 #include "launch.cuh"
 
 namespace finetune::kernels::cuda {
 
-template void launch(const AttentionForward<float>&);
-template void launch(const AttentionForward<Bfloat16>&);
-template void launch(const AttentionForward<Float16>&);
-template void launch(const AttentionBackward<float>&);
-template void launch(const AttentionBackward<Bfloat16>&);
-template void launch(const AttentionBackward<Float16>&);
+FINETUNE_ATTENTION_KERNELS(FINETUNE_INSTANTIATE_LAUNCH)
 
 }  // namespace finetune::kernels::cuda

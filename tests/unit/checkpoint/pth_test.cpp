@@ -154,6 +154,28 @@ TEST_F(Hostile, SizesAreNotBelieved) {
   expect_refused(tensor(4, ~uint64_t{0}, 1, 1), "beyond its storage");
 }
 
+/// Old files do not align storages: whatever comes before one, its tensors are right and share it.
+TEST_F(Hostile, UnalignedStoragesStayShared) {
+  const std::string keys = "\x80\x02]" + op("X", 1, 4) + "0a.";
+  const std::string view = std::string("ctorch._utils\n_rebuild_tensor_v2\n(") + storage(4) + op("K", 1, 1) +
+                           op("K", 3, 1) + "\x85" + op("K", 1, 1) + "\x85" + "\x89" +
+                           "ccollections\nOrderedDict\n)RtR";
+  const float values[] = {1, 2, 3, 4};
+  std::string padding;  // pushed and popped again: three bytes
+  for (int shift = 0; shift < 4; ++shift, padding += op("K", 0, 1) + "0") {
+    const std::string object =
+        "\x80\x02" + padding + "}(" + op("X", 1, 4) + "a" + view + op("X", 1, 4) + "b" + view + "u.";
+    testing::write_bytes(folder_ / "old.pth",
+                         legacy(object, keys) + op("", 4, 8) +
+                             std::string(reinterpret_cast<const char*>(values), sizeof(values)));
+    const PthFile file(folder_ / "old.pth");
+    const NamedTensors tensors = file.tensors(file.root());
+    ASSERT_EQ(tensors.size(), 2u);
+    EXPECT_TRUE(at::equal(tensors[0].tensor, at::tensor({2.0f, 3.0f, 4.0f})));
+    EXPECT_EQ(tensors[0].tensor.const_data_ptr(), tensors[1].tensor.const_data_ptr());
+  }
+}
+
 TEST_F(Hostile, BrokenStacksAreRefused) {
   for (const std::string object :
        {"\x80\x02.", "\x80\x02t.", "\x80\x02]N.", "\x80\x02Na.", "\x80\x02(]u.", "\x80\x02NQ.",

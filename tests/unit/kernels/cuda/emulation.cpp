@@ -7,6 +7,7 @@
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/embedding.cuh"
 #include "kernels/cuda/gather_batch.cuh"
+#include "kernels/cuda/kernel_lists.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/rows.cuh"
@@ -171,33 +172,8 @@ void launch(const Kernel& kernel) {
   emulate(kernel);
 }
 
-template void launch(const GatherBatch&);
-template void launch(const EmbeddingSum&);
-template void launch(const EmbeddingRuns&);
-template void launch(const EmbeddingLongRuns&);
-template void launch(const AddPartialSums&);
-template void launch(const AdamPrepare&);
-template void launch(const AdamUpdate&);
-template void launch(const BiasActivation<float>&);
-template void launch(const BiasActivation<Bfloat16>&);
-template void launch(const BiasActivation<Float16>&);
-template void launch(const BiasActivationBackward<float>&);
-template void launch(const BiasActivationBackward<Bfloat16>&);
-template void launch(const BiasActivationBackward<Float16>&);
-template void launch(const DropoutRows<float>&);
-template void launch(const DropoutRows<Bfloat16>&);
-template void launch(const DropoutRows<Float16>&);
-template void launch(const NormForward<float>&);
-template void launch(const NormForward<Bfloat16>&);
-template void launch(const NormForward<Float16>&);
-template void launch(const NormBackward<float>&);
-template void launch(const NormBackward<Bfloat16>&);
-template void launch(const NormBackward<Float16>&);
-template void launch(const AttentionForward<float>&);
-template void launch(const AttentionForward<Bfloat16>&);
-template void launch(const AttentionForward<Float16>&);
-template void launch(const AttentionBackward<float>&);
-template void launch(const AttentionBackward<Bfloat16>&);
-template void launch(const AttentionBackward<Float16>&);
+FINETUNE_ROW_KERNELS(FINETUNE_INSTANTIATE_LAUNCH)
+FINETUNE_ACTIVATION_KERNELS(FINETUNE_INSTANTIATE_LAUNCH)
+FINETUNE_ATTENTION_KERNELS(FINETUNE_INSTANTIATE_LAUNCH)
 
 }  // namespace finetune::kernels::cuda
