@@ -50,7 +50,7 @@ class Job {
   const RunConfig& config() const { return config_; }
   const OpenDevice& device() const { return device_; }
   Inputs& inputs() const { return inputs_; }
-  const SequenceClassifier& model() const { return model_; }
+  const Classifier& model() const { return model_; }
   const std::string& precision() const { return precision_.name; }
   const at::Tensor& last_loss() const { return last_loss_; }
 
@@ -63,7 +63,7 @@ class Job {
   const OpenDevice& device_;
   Inputs& inputs_;
   ResolvedPrecision precision_;
-  SequenceClassifier model_;
+  Classifier model_;
   std::unique_ptr<Batcher> batcher_;
   std::unique_ptr<Optimizer> optimizer_;
   TrainMeter meter_;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "heads.h"
 #include "recompute.h"
 
 namespace finetune {
@@ -74,8 +75,6 @@ class Bert final : public Encoder {
     norm_bias_ = store.add(p + "LayerNorm.bias", {h});
     layers_.reserve(static_cast<size_t>(config.num_layers));
     for (int64_t i = 0; i < config.num_layers; ++i) layers_.emplace_back(config_, i, store);
-    pooler_weight_ = store.add("bert.pooler.dense.weight", {h, h});
-    pooler_bias_ = store.add("bert.pooler.dense.bias", {h});
   }
 
   at::Tensor forward(const Batch& batch, const ForwardMode& mode) const override {
@@ -92,13 +91,6 @@ class Bert final : public Encoder {
     return x;
   }
 
-  at::Tensor pool(const at::Tensor& hidden_states, const Batch& batch) const override {
-    const auto first_tokens = batch.cu_seqlens.narrow(0, 0, batch.num_rows);
-    const auto first = hidden_states.index_select(0, first_tokens).to(at::kFloat);  // [B, H]
-    return kernels::bias_activation(kernels::linear(first, pooler_weight_), pooler_bias_,
-                                    kernels::Activation::kTanh);
-  }
-
   std::string base_prefix() const override { return "bert."; }
 
  private:
@@ -106,13 +98,41 @@ class Bert final : public Encoder {
   at::ScalarType precision_;
   at::Tensor word_, position_, type_, norm_weight_, norm_bias_;
   std::vector<BertLayer> layers_;
-  at::Tensor pooler_weight_, pooler_bias_;
+};
+
+/// The pooler (dense + tanh over the first token), dropout, a linear layer.
+class BertSequenceHead final : public Head {
+ public:
+  BertSequenceHead(const EncoderConfig& config, int64_t num_outputs, ParameterStore& store)
+      : dropout_(config.classifier_dropout),
+        pooler_weight_(store.add("bert.pooler.dense.weight", {config.hidden_size, config.hidden_size})),
+        pooler_bias_(store.add("bert.pooler.dense.bias", {config.hidden_size})),
+        weight_(store.add("classifier.weight", {num_outputs, config.hidden_size})),
+        bias_(store.add("classifier.bias", {num_outputs})) {}
+
+  at::Tensor forward(const at::Tensor& hidden_states, const Batch& batch,
+                     const ForwardMode& mode) const override {
+    const FirstTokens first = first_tokens(hidden_states, batch, mode);  // [B, H]
+    const auto pooled = kernels::bias_activation(kernels::linear(first.states, pooler_weight_), pooler_bias_,
+                                                 kernels::Activation::kTanh);
+    const auto dropped = kernels::dropout(pooled, mode.dropout(dropout_, kClassifierSite, first.token_keys));
+    return kernels::add_bias(kernels::linear(dropped, weight_), bias_);  // [B, num_outputs]
+  }
+
+ private:
+  double dropout_;
+  at::Tensor pooler_weight_, pooler_bias_, weight_, bias_;
 };
 
 }  // namespace
 
 std::unique_ptr<Encoder> make_bert(const EncoderConfig& config, ParameterStore& store) {
   return std::make_unique<Bert>(config, store);
+}
+
+std::unique_ptr<Head> make_bert_sequence_head(const EncoderConfig& config, int64_t num_outputs,
+                                              ParameterStore& store) {
+  return std::make_unique<BertSequenceHead>(config, num_outputs, store);
 }
 
 }  // namespace finetune

@@ -13,6 +13,8 @@ class SequenceClassification final : public Task {
   SequenceClassification(const TaskConfig& config, LabelMap labels)
       : Task(std::move(labels)), config_(config) {}
 
+  HeadConfig head() const override { return {.kind = HeadKind::kSequence, .num_outputs = labels_.size()}; }
+
   std::vector<double> label_weights(const std::vector<int64_t>& labels) const override {
     std::vector<double> weights;
     weights.reserve(labels.size());

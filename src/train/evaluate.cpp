@@ -17,7 +17,7 @@ constexpr int64_t kEvaluationRows = 1024;
 
 }  // namespace
 
-void for_each_batch(const SequenceClassifier& model, const DeviceDataset& dataset, const LogitsSink& sink) {
+void for_each_batch(const Classifier& model, const DeviceDataset& dataset, const LogitsSink& sink) {
   const at::NoGradGuard no_grad;
   std::vector<int64_t> order(static_cast<size_t>(dataset.num_rows()));
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -31,7 +31,7 @@ void for_each_batch(const SequenceClassifier& model, const DeviceDataset& datase
   }
 }
 
-Json evaluate(const SequenceClassifier& model, const DeviceDataset& dataset, const Task& task) {
+Json evaluate(const Classifier& model, const DeviceDataset& dataset, const Task& task) {
   const auto weights = task.label_weights(dataset.host_labels);
   ClassificationMeter meter = task.make_meter(dataset.input_ids.device());
   for_each_batch(model, dataset, [&](int64_t first_row, const Batch& batch, const at::Tensor& logits) {

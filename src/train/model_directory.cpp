@@ -118,7 +118,7 @@ TrainedModel load_trained_model(const std::filesystem::path& directory, c10::Dev
   if (!read_settings(directory, trained.data, labels)) labels = labels_of_config(model_config, directory);
   trained.tokenizer = load_tokenizer(directory);
   trained.task = make_task(TaskConfig{}, LabelMap(labels));
-  trained.model = std::make_unique<SequenceClassifier>(encoder, trained.task->labels().size(), device);
+  trained.model = std::make_unique<Classifier>(encoder, trained.task->head(), device);
   const LoadReport report =
       load_pretrained(directory, named_tensors(trained.model->parameters()), trained.model->base_prefix());
   if (!report.missing.empty()) {
@@ -137,7 +137,8 @@ void save_trained_model(const std::filesystem::path& directory, const Json& sour
     id2label[std::to_string(id)] = task.labels().name(id);
     label2id[task.labels().name(id)] = id;
   }
-  model_config["architectures"] = {"BertForSequenceClassification"};
+  model_config["architectures"] = {
+      architecture_name(read_encoder_config(source_config, config.model), task.head().kind)};
   model_config["id2label"] = id2label;
   model_config["label2id"] = label2id;
   model_config["problem_type"] = "single_label_classification";

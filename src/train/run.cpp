@@ -64,7 +64,7 @@ int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch) {
   return steps;
 }
 
-void load_initial_weights(const RunConfig& config, SequenceClassifier& model) {
+void load_initial_weights(const RunConfig& config, Classifier& model) {
   if (config.model.init == WeightInit::kRandom) {
     model.initialize_parameters(config.seed);
     refresh_copies(model.parameters());
@@ -83,7 +83,7 @@ void load_initial_weights(const RunConfig& config, SequenceClassifier& model) {
   }
 }
 
-MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model,
+MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const Classifier& model,
                        const Batcher& batcher) {
   int64_t data_bytes = batcher.streamed() ? 0 : inputs.train.nbytes();
   for (const auto* splits : {&inputs.validation, &inputs.test}) {
@@ -97,7 +97,7 @@ MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const Sequ
 
 namespace {
 
-void say_header(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model,
+void say_header(const RunConfig& config, const Inputs& inputs, const Classifier& model,
                 const Batcher& batcher, const OpenDevice& device, const ResolvedPrecision& precision,
                 const Json& environment, int64_t num_steps) {
   int64_t num_parameters = 0;
@@ -119,7 +119,7 @@ void say_header(const RunConfig& config, const Inputs& inputs, const SequenceCla
 /// Puts the weights of the best checkpoint back, where they are not the last ones. Returns the step they are
 /// from.
 int64_t load_best_weights(const RunConfig& config, const TrainState& state, const RunFolder& folder,
-                          SequenceClassifier& model) {
+                          Classifier& model) {
   if (!config.checkpoint.keep_best || !state.best || state.best->step == state.step) return state.step;
   const SafetensorsFile file(folder.path() / "checkpoints" / "best" / "model.safetensors");
   for (const auto& [name, tensor] : named_tensors(model.parameters())) {
@@ -131,7 +131,7 @@ int64_t load_best_weights(const RunConfig& config, const TrainState& state, cons
   return state.best->step;
 }
 
-Json metrics_of(const SequenceClassifier& model, const Inputs& inputs) {
+Json metrics_of(const Classifier& model, const Inputs& inputs) {
   Json metrics = Json::object();
   const auto add = [&](const std::string& split, const std::map<std::string, DeviceDataset>& datasets) {
     for (const auto& [name, dataset] : datasets) {
@@ -184,7 +184,7 @@ std::optional<Json> finished_summary(const RunFolder& folder, const VerifiedChec
 /// After the last step: evaluates the model that is kept, exports it and writes the summary.
 Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& device,
             const ResolvedPrecision& precision, Trainer& trainer, const Batcher& batcher, RunFolder& folder,
-            SequenceClassifier& model) {
+            Classifier& model) {
   Json summary{{"status", "completed"}};
   summary.update(progress_summary(trainer, batcher, device, precision));
   summary["weights_sha256"] = tensors_sha256(named_tensors(model.parameters()));
@@ -221,8 +221,7 @@ Json run(const RunConfig& config, const RunOptions& options) {
     if (auto summary = finished_summary(folder, *folder.resume_point(), num_steps)) return *summary;
   }
 
-  SequenceClassifier model(inputs.encoder, inputs.task->labels().size(), device.device,
-                           precision.activations);
+  Classifier model(inputs.encoder, inputs.task->head(), device.device, precision.activations);
   Optimizer optimizer(model.parameters(), config.optimizer,
                       learning_rates(config.schedule, config.optimizer.learning_rate, num_steps),
                       precision.scales_loss);

@@ -39,7 +39,7 @@ class Trainer {
     const RunConfig& config;
     const OpenDevice& device;
     const Inputs& inputs;
-    SequenceClassifier& model;
+    Classifier& model;
     Optimizer& optimizer;
     Batcher& batcher;
     RunFolder& folder;

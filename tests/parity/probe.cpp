@@ -36,8 +36,7 @@ struct Update {
   double loss = 0;
 };
 
-Update backward(const SequenceClassifier& model, const Task& task, const StepBatch& step,
-                const at::Tensor& rng) {
+Update backward(const Classifier& model, const Task& task, const StepBatch& step, const at::Tensor& rng) {
   const ForwardMode mode{.training = true, .rng = rng};
   std::vector<at::Tensor> logits, ids, types, lengths;
   Update update;
@@ -73,7 +72,7 @@ void probe(const RunConfig& config, int64_t num_steps, const std::filesystem::pa
                    .drop_last = config.train.drop_last,
                    .shuffle = config.data.shuffle,
                    .seed = config.seed});
-  SequenceClassifier model(inputs.encoder, inputs.task->labels().size(), device.device);
+  Classifier model(inputs.encoder, inputs.task->head(), device.device);
   model.initialize_parameters(config.seed);
   load_pretrained(config.model.path, named_tensors(model.parameters()), model.base_prefix());
   const auto rates = learning_rates(config.schedule, config.optimizer.learning_rate, num_steps);

@@ -17,6 +17,7 @@ struct Batch {
   at::Tensor token_keys;      ///< [N] int64: row in the update << 32 | position (see kernels::Dropout)
   at::Tensor cu_seqlens;      ///< [B + 1] int32
   at::Tensor labels;          ///< [B] int64, or undefined
+  at::Tensor positions;       ///< [P] int64 into the N tokens: what is predicted for; undefined: the rows
   int64_t num_rows = 0;
   int64_t num_tokens = 0;
   int64_t max_length = 0;  ///< of the longest row

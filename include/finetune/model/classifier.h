@@ -4,18 +4,19 @@
 #include <vector>
 
 #include "finetune/model/encoder.h"
+#include "finetune/model/head.h"
 
 namespace finetune {
 
-/// An encoder and the head that Hugging Face's `...ForSequenceClassification` puts on it.
-class SequenceClassifier {
+/// An encoder and the head that Hugging Face's classifier of its family has.
+class Classifier {
  public:
   /// Creates every parameter on `device`, uninitialised. `precision`: of the encoder's activations and
   /// products (float32, bfloat16 or float16); parameters are float32, and the head always computes in it.
-  SequenceClassifier(const EncoderConfig& config, int64_t num_labels, c10::Device device,
-                     at::ScalarType precision = at::kFloat);
+  Classifier(const EncoderConfig& config, const HeadConfig& head, c10::Device device,
+             at::ScalarType precision = at::kFloat);
 
-  /// Logits [B, num_labels] float32.
+  /// Logits float32: see `Head::forward`.
   at::Tensor forward(const Batch& batch, const ForwardMode& mode) const;
 
   const EncoderConfig& config() const { return config_; }
@@ -32,8 +33,7 @@ class SequenceClassifier {
   EncoderConfig config_;
   ParameterStore store_;
   std::unique_ptr<Encoder> encoder_;
-  at::Tensor weight_;  ///< [num_labels, H]
-  at::Tensor bias_;    ///< [num_labels]
+  std::unique_ptr<Head> head_;
 };
 
 }  // namespace finetune

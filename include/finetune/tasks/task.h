@@ -10,6 +10,7 @@
 #include "finetune/core/json.h"
 #include "finetune/data/label_map.h"
 #include "finetune/metrics/classification.h"
+#include "finetune/model/head.h"
 
 namespace finetune {
 
@@ -20,6 +21,9 @@ class Task {
   virtual ~Task() = default;
 
   const LabelMap& labels() const { return labels_; }
+
+  /// The head that the task needs on an encoder.
+  virtual HeadConfig head() const = 0;
 
   /// What each row's label weighs in the loss: [R] from the host's labels. The divisor of an update's loss is
   /// their sum.

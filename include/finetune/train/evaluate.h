@@ -14,9 +14,9 @@ using LogitsSink = std::function<void(int64_t first_row, const Batch& batch, con
 
 /// Runs the model over all rows in file order, without gradients and without dropout; weights and generators
 /// stay as they are. Throws `Interrupted` when a stop is asked for in between.
-void for_each_batch(const SequenceClassifier& model, const DeviceDataset& dataset, const LogitsSink& sink);
+void for_each_batch(const Classifier& model, const DeviceDataset& dataset, const LogitsSink& sink);
 
 /// The task's metrics over a labelled dataset. Reads the device once, at the end.
-Json evaluate(const SequenceClassifier& model, const DeviceDataset& dataset, const Task& task);
+Json evaluate(const Classifier& model, const DeviceDataset& dataset, const Task& task);
 
 }  // namespace finetune

@@ -16,7 +16,7 @@ namespace finetune {
 struct TrainedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Task> task;
-  std::unique_ptr<SequenceClassifier> model;
+  std::unique_ptr<Classifier> model;
   DataConfig data;  ///< the columns, length and truncation the model was trained with
 };
 

@@ -17,10 +17,10 @@ Batcher make_batcher(const RunConfig& config, Inputs& inputs, c10::Device device
 int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch);
 
 /// Initial values, and the pretrained weights over them unless `model.init` is `random`.
-void load_initial_weights(const RunConfig& config, SequenceClassifier& model);
+void load_initial_weights(const RunConfig& config, Classifier& model);
 
 /// What a step of the run needs on the device, with micro-batches as the batcher cuts them now.
-MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const SequenceClassifier& model,
+MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const Classifier& model,
                        const Batcher& batcher);
 
 }  // namespace finetune

@@ -28,11 +28,11 @@ const std::vector<float> kRates(1000, 1e-3f);
 
 /// A model with its optimizer, and both as a checkpoint names them.
 struct Parts {
-  SequenceClassifier model;
+  Classifier model;
   Optimizer optimizer;
 
   explicit Parts(c10::Device device)
-      : model(kLargeEncoder, 2, device), optimizer(model.parameters(), OptimizerConfig{}, kRates) {}
+      : model(kLargeEncoder, HeadConfig{}, device), optimizer(model.parameters(), OptimizerConfig{}, kRates) {}
 
   NamedTensors weights() const { return named_tensors(model.parameters()); }
   NamedTensors moments() const {

@@ -18,6 +18,8 @@ using ::testing::ThrowsMessage;
 
 // tests/parity/bert_test.py compares logits and gradients with transformers.
 
+const HeadConfig kThreeClasses{.kind = HeadKind::kSequence, .num_outputs = 3};
+
 EncoderConfig tiny() {
   EncoderConfig config;
   config.model_type = "bert";
@@ -43,16 +45,15 @@ DeviceDataset make_rows(const std::vector<int32_t>& lengths) {
   return to_device(encoded, c10::Device(c10::kCPU));
 }
 
-at::Tensor logits_of(const SequenceClassifier& model, const DeviceDataset& rows,
-                     const std::vector<int64_t>& order) {
+at::Tensor logits_of(const Classifier& model, const DeviceDataset& rows, const std::vector<int64_t>& order) {
   const at::NoGradGuard no_grad;
   const BatchSource source(rows, order,
                            plan_batches(rows.lengths, order, 0, static_cast<int64_t>(order.size()), 0, 0));
   return model.forward(source.batch(0), ForwardMode{});
 }
 
-TEST(SequenceClassifier, NamesItsParametersAsHuggingFaceDoes) {
-  const SequenceClassifier model(tiny(), 3, c10::Device(c10::kCPU));
+TEST(Classifier, NamesItsParametersAsHuggingFaceDoes) {
+  const Classifier model(tiny(), kThreeClasses, c10::Device(c10::kCPU));
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const Parameter& parameter : model.parameters())
     shapes[parameter.name] = parameter.value.sizes().vec();
@@ -66,8 +67,8 @@ TEST(SequenceClassifier, NamesItsParametersAsHuggingFaceDoes) {
   EXPECT_EQ(model.base_prefix(), "bert.");
 }
 
-TEST(SequenceClassifier, InitialWeightsFollowHuggingFacesRule) {
-  SequenceClassifier model(tiny(), 3, c10::Device(c10::kCPU));
+TEST(Classifier, InitialWeightsFollowHuggingFacesRule) {
+  Classifier model(tiny(), kThreeClasses, c10::Device(c10::kCPU));
   model.initialize_parameters(/*seed=*/1);
   for (const Parameter& parameter : model.parameters()) {
     if (parameter.name.ends_with("bias")) {
@@ -83,9 +84,10 @@ TEST(SequenceClassifier, InitialWeightsFollowHuggingFacesRule) {
   EXPECT_TRUE(model.parameters().front().value[0].eq(0).all().item<bool>()) << "the row of the padding token";
 }
 
-TEST(SequenceClassifier, InitialWeightsDependOnTheSeedAndTheNameAlone) {
-  SequenceClassifier one(tiny(), 3, c10::Device(c10::kCPU)), same(tiny(), 3, c10::Device(c10::kCPU)),
-      other(tiny(), 3, c10::Device(c10::kCPU)), wider(tiny(), 5, c10::Device(c10::kCPU));
+TEST(Classifier, InitialWeightsDependOnTheSeedAndTheNameAlone) {
+  Classifier one(tiny(), kThreeClasses, c10::Device(c10::kCPU)),
+      same(tiny(), kThreeClasses, c10::Device(c10::kCPU)),
+      other(tiny(), kThreeClasses, c10::Device(c10::kCPU)), wider(tiny(), 5, c10::Device(c10::kCPU));
   one.initialize_parameters(1);
   same.initialize_parameters(1);
   other.initialize_parameters(2);
@@ -104,8 +106,9 @@ TEST(SequenceClassifier, InitialWeightsDependOnTheSeedAndTheNameAlone) {
   EXPECT_FALSE(at::equal(parameters[5].value, parameters[7].value)) << "query and key differ";
 }
 
-TEST(SequenceClassifier, InitialisesOnlyTheNamesItIsGiven) {
-  SequenceClassifier all(tiny(), 3, c10::Device(c10::kCPU)), some(tiny(), 3, c10::Device(c10::kCPU));
+TEST(Classifier, InitialisesOnlyTheNamesItIsGiven) {
+  Classifier all(tiny(), kThreeClasses, c10::Device(c10::kCPU)),
+      some(tiny(), kThreeClasses, c10::Device(c10::kCPU));
   all.initialize_parameters(1);
   for (const Parameter& parameter : some.parameters()) parameter.value.fill_(7);
   some.initialize_parameters(1, {"classifier.weight"});
@@ -116,8 +119,8 @@ TEST(SequenceClassifier, InitialisesOnlyTheNamesItIsGiven) {
   }
 }
 
-TEST(SequenceClassifier, ARowsLogitsDoNotDependOnItsNeighbours) {
-  SequenceClassifier model(tiny(), 3, c10::Device(c10::kCPU));
+TEST(Classifier, ARowsLogitsDoNotDependOnItsNeighbours) {
+  Classifier model(tiny(), kThreeClasses, c10::Device(c10::kCPU));
   model.initialize_parameters(1);
   for (const Parameter& parameter : model.parameters()) parameter.value.mul_(10);
   const DeviceDataset rows = make_rows({2, 10, 5, 1, 7});
@@ -130,10 +133,10 @@ TEST(SequenceClassifier, ARowsLogitsDoNotDependOnItsNeighbours) {
   EXPECT_FALSE(at::allclose(together[1], together[2], 1e-2, 1e-2));
 }
 
-TEST(SequenceClassifier, AnUnknownFamilyIsRefusedWithTheNearestName) {
+TEST(Classifier, AnUnknownFamilyIsRefusedWithTheNearestName) {
   EncoderConfig config = tiny();
   config.model_type = "bret";
-  EXPECT_THAT([&] { SequenceClassifier(config, 3, c10::Device(c10::kCPU)); },
+  EXPECT_THAT([&] { Classifier(config, kThreeClasses, c10::Device(c10::kCPU)); },
               ThrowsMessage<CheckpointError>(
                   HasSubstr("model_type 'bret' is not supported; expected one of bert; did "
                             "you mean 'bert'?")));
