@@ -25,12 +25,20 @@ void require_folder(const fs::path& directory) {
       ", expected a Hugging Face model directory (config.json, model.safetensors, tokenizer files)");
 }
 
-/// The entry for a parameter, under its own name or with the base prefix taken off or put on.
+/// The entry for a parameter, under its own name or with the base prefix taken off or put on; a wrapper that
+/// keeps the model as its member `model` may be around it.
 const WeightEntry* match(const PretrainedWeights& weights, const std::string& name,
                          const std::string& base_prefix) {
-  if (const auto* found = weights.find(name)) return found;
-  if (base_prefix.empty()) return nullptr;
-  return weights.find(name.starts_with(base_prefix) ? name.substr(base_prefix.size()) : base_prefix + name);
+  std::vector<std::string> names{name};
+  if (!base_prefix.empty()) {
+    names.push_back(name.starts_with(base_prefix) ? name.substr(base_prefix.size()) : base_prefix + name);
+  }
+  for (const char* wrapper : {"", "model."}) {
+    for (const std::string& candidate : names) {
+      if (const auto* found = weights.find(wrapper + candidate)) return found;
+    }
+  }
+  return nullptr;
 }
 
 /// What keeps an entry from filling a parameter, or nothing.

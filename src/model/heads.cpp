@@ -5,18 +5,52 @@
 namespace finetune {
 namespace {
 
+HeadInput tokens_at(const at::Tensor& indices, const at::Tensor& hidden_states, const Batch& batch,
+                    const ForwardMode& mode) {
+  return {.states = hidden_states.index_select(0, indices).to(at::kFloat),
+          .token_keys = mode.training ? batch.token_keys.index_select(0, indices) : at::Tensor()};
+}
+
+class DenseHead final : public Head {
+ public:
+  DenseHead(const DenseHeadSpec& spec, int64_t hidden_size, int64_t num_outputs, ParameterStore& store)
+      : activation_(spec.activation),
+        input_dropout_(spec.input_dropout),
+        dropout_(spec.dropout),
+        dense_weight_(store.add(spec.dense + ".weight", {hidden_size, hidden_size})),
+        dense_bias_(store.add(spec.dense + ".bias", {hidden_size})),
+        weight_(store.add(spec.output + ".weight", {num_outputs, hidden_size})),
+        bias_(store.add(spec.output + ".bias", {num_outputs})) {}
+
+  at::Tensor forward(const at::Tensor& hidden_states, const Batch& batch,
+                     const ForwardMode& mode) const override {
+    const HeadInput first = first_tokens(hidden_states, batch, mode);  // [B, H]
+    const auto input =
+        kernels::dropout(first.states, mode.dropout(input_dropout_, kClassifierSite + 1, first.token_keys));
+    const auto dense =
+        kernels::bias_activation(kernels::linear(input, dense_weight_), dense_bias_, activation_);
+    const auto dropped = kernels::dropout(dense, mode.dropout(dropout_, kClassifierSite, first.token_keys));
+    return kernels::add_bias(kernels::linear(dropped, weight_), bias_);  // [B, num_outputs]
+  }
+
+ private:
+  kernels::Activation activation_;
+  double input_dropout_, dropout_;
+  at::Tensor dense_weight_, dense_bias_, weight_, bias_;
+};
+
 class TokenHead final : public Head {
  public:
   TokenHead(const EncoderConfig& config, int64_t num_outputs, ParameterStore& store)
-      : dropout_(config.classifier_dropout),
+      : dropout_(config.token_classifier_dropout),
         weight_(store.add("classifier.weight", {num_outputs, config.hidden_size})),
         bias_(store.add("classifier.bias", {num_outputs})) {}
 
   at::Tensor forward(const at::Tensor& hidden_states, const Batch& batch,
                      const ForwardMode& mode) const override {
-    const auto states = hidden_states.index_select(0, batch.positions).to(at::kFloat);  // [P, H]
-    const auto keys = mode.training ? batch.token_keys.index_select(0, batch.positions) : at::Tensor();
-    const auto dropped = kernels::dropout(states, mode.dropout(dropout_, kClassifierSite, keys));
+    const HeadInput input = tokens_at_positions(hidden_states, batch, mode);  // [P, H]
+    const auto dropped =
+        kernels::dropout(input.states, mode.dropout(dropout_, kClassifierSite, input.token_keys));
     return kernels::add_bias(kernels::linear(dropped, weight_), bias_);  // [P, num_outputs]
   }
 
@@ -27,10 +61,17 @@ class TokenHead final : public Head {
 
 }  // namespace
 
-FirstTokens first_tokens(const at::Tensor& hidden_states, const Batch& batch, const ForwardMode& mode) {
-  const auto first = batch.cu_seqlens.narrow(0, 0, batch.num_rows);
-  return {.states = hidden_states.index_select(0, first).to(at::kFloat),
-          .token_keys = mode.training ? batch.token_keys.index_select(0, first) : at::Tensor()};
+HeadInput first_tokens(const at::Tensor& hidden_states, const Batch& batch, const ForwardMode& mode) {
+  return tokens_at(batch.cu_seqlens.narrow(0, 0, batch.num_rows), hidden_states, batch, mode);
+}
+
+HeadInput tokens_at_positions(const at::Tensor& hidden_states, const Batch& batch, const ForwardMode& mode) {
+  return tokens_at(batch.positions, hidden_states, batch, mode);
+}
+
+std::unique_ptr<Head> make_dense_head(const DenseHeadSpec& spec, int64_t hidden_size, int64_t num_outputs,
+                                      ParameterStore& store) {
+  return std::make_unique<DenseHead>(spec, hidden_size, num_outputs, store);
 }
 
 std::unique_ptr<Head> make_token_head(const EncoderConfig& config, int64_t num_outputs,

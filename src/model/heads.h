@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "finetune/model/head.h"
 
 namespace finetune {
@@ -8,12 +10,27 @@ namespace finetune {
 /// drops more takes the next ones.
 constexpr int64_t kClassifierSite = 60000;
 
-/// The hidden states a sequence head reads, in float32, and what their dropout depends on.
-struct FirstTokens {
-  at::Tensor states;      ///< [B, H] float32
-  at::Tensor token_keys;  ///< [B] int64; undefined but in training
+/// The hidden states a head reads, in float32, and what their dropout depends on.
+struct HeadInput {
+  at::Tensor states;      ///< [R, H] float32
+  at::Tensor token_keys;  ///< [R] int64; undefined but in training
 };
-FirstTokens first_tokens(const at::Tensor& hidden_states, const Batch& batch, const ForwardMode& mode);
+/// Of the first token of each row: R = B.
+HeadInput first_tokens(const at::Tensor& hidden_states, const Batch& batch, const ForwardMode& mode);
+/// Of the batch's `positions`: R = P.
+HeadInput tokens_at_positions(const at::Tensor& hidden_states, const Batch& batch, const ForwardMode& mode);
+
+/// A sequence head over each row's first token: dropout, a dense layer with an activation, dropout, a linear
+/// layer.
+struct DenseHeadSpec {
+  std::string dense;
+  std::string output = "classifier";
+  kernels::Activation activation = kernels::Activation::kTanh;
+  double input_dropout = 0.0;
+  double dropout = 0.0;
+};
+std::unique_ptr<Head> make_dense_head(const DenseHeadSpec& spec, int64_t hidden_size, int64_t num_outputs,
+                                      ParameterStore& store);
 
 /// Dropout and a linear layer `classifier` over the batch's `positions`: what most families'
 /// `...ForTokenClassification` is.

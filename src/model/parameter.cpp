@@ -43,6 +43,11 @@ kernels::Weight ParameterStore::add_stacked_weight(const std::vector<std::string
   return add(names, sizes_of_one, precision_ != at::kFloat);
 }
 
+at::Tensor ParameterStore::add_bias(const std::string& name, int64_t size, bool exists) {
+  if (exists) return add(name, {size});
+  return at::zeros({size}, at::TensorOptions(at::kFloat).device(device_));
+}
+
 kernels::Weight ParameterStore::add(const std::vector<std::string>& names, at::IntArrayRef sizes_of_one,
                                     bool with_copy) {
   std::vector<int64_t> sizes = sizes_of_one.vec();
@@ -80,7 +85,9 @@ void initialize(Parameter& parameter, double std, uint64_t seed, int64_t padding
   CounterRandom random(seed, stream_of(name));
   for (float& value : values) value = static_cast<float>(std * random.normal());
   const auto host = at::from_blob(values.data(), parameter.value.sizes(), at::kFloat);
-  if (padding_row >= 0 && ends_with(name, "word_embeddings.weight")) host[padding_row].zero_();
+  const bool is_word_table =
+      ends_with(name, "word_embeddings.weight") || ends_with(name, "tok_embeddings.weight");
+  if (is_word_table && padding_row >= 0 && padding_row < host.size(0)) host[padding_row].zero_();
   parameter.value.copy_(host);
 }
 

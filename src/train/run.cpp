@@ -64,6 +64,21 @@ int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch) {
   return steps;
 }
 
+/// Only a head may begin from random values, and so may the pooler, which belongs to it.
+void refuse_partial_encoder(const std::filesystem::path& directory, const std::vector<std::string>& missing,
+                            const std::string& base_prefix) {
+  std::vector<std::string> in_encoder;
+  for (const std::string& name : missing) {
+    if (name.starts_with(base_prefix) && !name.starts_with(base_prefix + "pooler."))
+      in_encoder.push_back(name);
+  }
+  if (in_encoder.empty()) return;
+  throw CheckpointError(
+      "the weights in " + directory.string() + " lack " + join_some(in_encoder) +
+      ", expected every parameter of the encoder: it would be trained from random values in "
+      "part. Take the whole weights, or set model.init to \"random\" to use none of them");
+}
+
 void load_initial_weights(const RunConfig& config, Classifier& model) {
   if (config.model.init == WeightInit::kRandom) {
     model.initialize_parameters(config.seed);
@@ -73,6 +88,7 @@ void load_initial_weights(const RunConfig& config, Classifier& model) {
   }
   const LoadReport report =
       load_pretrained(config.model.path, named_tensors(model.parameters()), model.base_prefix());
+  refuse_partial_encoder(config.model.path, report.missing, model.base_prefix());
   model.initialize_parameters(config.seed, report.missing);
   refresh_copies(model.parameters());
   if (!report.missing.empty()) {

@@ -117,8 +117,9 @@ struct OptimizerConfig {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double max_grad_norm = 1.0;                                                          ///< 0: no clipping
-  std::vector<std::string> no_decay{"bias", "LayerNorm.weight", "layer_norm.weight"};  ///< name patterns
+  double max_grad_norm = 1.0;  ///< 0: no clipping
+  std::vector<std::string> no_decay{"bias", "bias.weight", "LayerNorm.weight",
+                                    "norm.weight"};  ///< name patterns
 
   bool operator==(const OptimizerConfig&) const = default;
 };

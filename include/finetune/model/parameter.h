@@ -39,6 +39,9 @@ class ParameterStore {
   kernels::Weight add_weight(const std::string& name, at::IntArrayRef sizes);
   kernels::Weight add_stacked_weight(const std::vector<std::string>& names, at::IntArrayRef sizes_of_one);
 
+  /// A bias [size]: the parameter `name`, or, where the family has none, zeros that are not trained.
+  at::Tensor add_bias(const std::string& name, int64_t size, bool exists);
+
   c10::Device device() const { return device_; }
   at::ScalarType precision() const { return precision_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }

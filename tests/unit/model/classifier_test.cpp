@@ -13,6 +13,7 @@
 namespace finetune {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -87,7 +88,8 @@ TEST(Classifier, InitialWeightsFollowHuggingFacesRule) {
 TEST(Classifier, InitialWeightsDependOnTheSeedAndTheNameAlone) {
   Classifier one(tiny(), kThreeClasses, c10::Device(c10::kCPU)),
       same(tiny(), kThreeClasses, c10::Device(c10::kCPU)),
-      other(tiny(), kThreeClasses, c10::Device(c10::kCPU)), wider(tiny(), 5, c10::Device(c10::kCPU));
+      other(tiny(), kThreeClasses, c10::Device(c10::kCPU)),
+      wider(tiny(), {.num_outputs = 5}, c10::Device(c10::kCPU));
   one.initialize_parameters(1);
   same.initialize_parameters(1);
   other.initialize_parameters(2);
@@ -138,8 +140,8 @@ TEST(Classifier, AnUnknownFamilyIsRefusedWithTheNearestName) {
   config.model_type = "bret";
   EXPECT_THAT([&] { Classifier(config, kThreeClasses, c10::Device(c10::kCPU)); },
               ThrowsMessage<CheckpointError>(
-                  HasSubstr("model_type 'bret' is not supported; expected one of bert; did "
-                            "you mean 'bert'?")));
+                  AllOf(HasSubstr("model_type 'bret' is not supported; expected one of bert, roberta"),
+                        HasSubstr("modernbert; did you mean 'bert'?"))));
 }
 
 }  // namespace

@@ -1,0 +1,72 @@
+#include "post_norm_layer.h"
+
+#include <cmath>
+
+namespace finetune {
+namespace {
+
+/// The dropout sites of a layer; the embeddings' is 0, layer l's begin at 1 + l * kNumSites.
+enum Site : int64_t { kAttentionProbabilities, kAttentionOutput, kFeedForwardOutput, kNumSites };
+
+}  // namespace
+
+PostNormLayer::PostNormLayer(const EncoderConfig& config, const LayerNames& names, const std::string& prefix,
+                             const LayerDropout& dropout, ParameterStore& store,
+                             const std::function<void()>& after_qkv)
+    : hidden_size_(config.hidden_size),
+      activation_(config.activation),
+      norm_eps_(config.layer_norm_eps),
+      attention_dropout_(config.attention_dropout),
+      dropout_(dropout) {
+  const int64_t h = config.hidden_size, i = config.intermediate_size;
+  const auto weight_of = [&](const char* name) { return prefix + name + ".weight"; };
+  const auto bias_of = [&](const char* name) { return prefix + name + ".bias"; };
+  if (names.output_norm_first) add_output_norm(prefix + names.output_norm, store);
+  qkv_weight_ = store.add_stacked_weight(
+      {weight_of(names.query), weight_of(names.key), weight_of(names.value)}, {h, h});
+  qkv_bias_ = store.add_stacked({bias_of(names.query), bias_of(names.key), bias_of(names.value)}, {h});
+  after_qkv();
+  attention_weight_ = store.add_weight(weight_of(names.attention_output), {h, h});
+  attention_bias_ = store.add(bias_of(names.attention_output), {h});
+  attention_norm_weight_ = store.add(weight_of(names.attention_norm), {h});
+  attention_norm_bias_ = store.add(bias_of(names.attention_norm), {h});
+  intermediate_weight_ = store.add_weight(weight_of(names.intermediate), {i, h});
+  intermediate_bias_ = store.add(bias_of(names.intermediate), {i});
+  output_weight_ = store.add_weight(weight_of(names.output), {h, i});
+  output_bias_ = store.add(bias_of(names.output), {h});
+  if (!names.output_norm_first) add_output_norm(prefix + names.output_norm, store);
+}
+
+void PostNormLayer::add_output_norm(const std::string& name, ParameterStore& store) {
+  output_norm_weight_ = store.add(name + ".weight", {hidden_size_});
+  output_norm_bias_ = store.add(name + ".bias", {hidden_size_});
+}
+
+at::Tensor PostNormLayer::forward(const at::Tensor& x, const Batch& batch, const ForwardMode& mode,
+                                  int64_t number, const Attention& attention) const {
+  const auto drop = [&](double probability, Site site) {
+    return mode.dropout(probability, 1 + number * kNumSites + site, batch.token_keys);
+  };
+  const auto qkv = kernels::linear(x, qkv_weight_);  // [N, 3H]
+  const auto context = attention(*this, number, qkv, drop(attention_dropout_, kAttentionProbabilities));
+  const auto attended = kernels::dropout_add_layer_norm(
+      kernels::linear(context, attention_weight_), attention_bias_, x, attention_norm_weight_,
+      attention_norm_bias_, norm_eps_, drop(dropout_.attention_output, kAttentionOutput));
+  const auto intermediate = kernels::bias_activation(kernels::linear(attended, intermediate_weight_),
+                                                     intermediate_bias_, activation_);  // [N, I]
+  return kernels::dropout_add_layer_norm(kernels::linear(intermediate, output_weight_), output_bias_,
+                                         attended, output_norm_weight_, output_norm_bias_, norm_eps_,
+                                         drop(dropout_.feed_forward, kFeedForwardOutput));
+}
+
+Attention plain_attention(const EncoderConfig& config, const Batch& batch) {
+  const int64_t num_heads = config.num_heads;
+  const double scale = 1.0 / std::sqrt(static_cast<double>(config.hidden_size / num_heads));
+  return [=, cu_seqlens = batch.cu_seqlens, max_length = batch.max_length](
+             const PostNormLayer& layer, int64_t, const at::Tensor& qkv, const kernels::Dropout& dropout) {
+    return kernels::packed_attention(qkv, layer.qkv_bias(), cu_seqlens, max_length, num_heads, scale,
+                                     dropout);
+  };
+}
+
+}  // namespace finetune
