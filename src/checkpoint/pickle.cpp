@@ -40,22 +40,38 @@ std::optional<Callable> callable_of(const std::string& name) {
   return found->second;
 }
 
-std::optional<at::ScalarType> storage_type(const std::string& name) {
+const std::map<std::string, at::ScalarType, std::less<>>& storage_types() {
   static const std::map<std::string, at::ScalarType, std::less<>> kTypes{
       {"torch.FloatStorage", at::kFloat}, {"torch.DoubleStorage", at::kDouble},
       {"torch.HalfStorage", at::kHalf},   {"torch.BFloat16Storage", at::kBFloat16},
       {"torch.LongStorage", at::kLong},   {"torch.IntStorage", at::kInt},
       {"torch.ShortStorage", at::kShort}, {"torch.CharStorage", at::kChar},
       {"torch.ByteStorage", at::kByte},   {"torch.BoolStorage", at::kBool}};
-  const auto found = kTypes.find(name);
-  if (found == kTypes.end()) return std::nullopt;
+  return kTypes;
+}
+
+std::optional<at::ScalarType> storage_type(const std::string& name) {
+  const auto found = storage_types().find(name);
+  if (found == storage_types().end()) return std::nullopt;
   return found->second;
 }
+
+/// Elements that a tensor may have whatever its storage has: a stride of 0 repeats them (`expand`), and
+/// whoever copies such a tensor allocates them all.
+constexpr int64_t kMostRepeated = 4096;
 
 /// More dimensions than LibTorch allows are no tensor.
 constexpr size_t kMaxDimensions = 64;
 
 }  // namespace
+
+std::string storage_type_name(at::ScalarType dtype) {
+  for (const auto& [name, type] : storage_types()) {
+    if (type == dtype) return name.substr(name.find('.') + 1);
+  }
+  throw CheckpointError(std::string("a tensor of dtype ") + c10::toString(dtype) +
+                        " cannot be written into a .pth; convert it to float32 first");
+}
 
 /// Python's unpickling machine (protocols 2 to 5: Lib/pickle.py, Lib/pickletools.py), less everything that
 /// would run code.
@@ -420,7 +436,10 @@ const PickleValue& PickleMachine::tensor(const PickleValue& arguments, bool has_
   bool empty = false;
   int64_t last = tensor.offset;  // the element that lies farthest
   bool outside = tensor.offset < 0;
+  int64_t count = 1;
+  bool too_many = false;
   for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+    too_many = __builtin_mul_overflow(count, std::max<int64_t>(tensor.sizes[i], 1), &count) || too_many;
     empty = empty || tensor.sizes[i] == 0;
     int64_t reach = 0;
     outside = outside ||
@@ -430,6 +449,8 @@ const PickleValue& PickleMachine::tensor(const PickleValue& arguments, bool has_
   if (outside || (!empty && last >= storage.numel))
     fail("describes a tensor that reaches beyond its storage of " + std::to_string(storage.numel) +
          " elements");
+  if (too_many || count > std::max(storage.numel, kMostRepeated))
+    fail("describes a tensor of more elements than its storage of " + std::to_string(storage.numel) + " has");
   return tensor;
 }
 

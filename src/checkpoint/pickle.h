@@ -34,6 +34,10 @@ struct PickleValue {
   const PickleValue* find(std::string_view key) const;
 };
 
+/// The name of torch's storage class of a dtype ("FloatStorage"). Throws `CheckpointError` where there is
+/// none.
+std::string storage_type_name(at::ScalarType dtype);
+
 /// One pickle: what it holds, and where it ends.
 class Pickle {
  public:

@@ -12,6 +12,7 @@
 #include "finetune/core/text.h"
 #include "pretrained_weights.h"
 #include "tensor_bytes.h"
+#include "weight_names.h"
 
 namespace finetune {
 namespace {
@@ -58,18 +59,23 @@ std::optional<std::string> mismatch(const NamedTensor& parameter, const WeightEn
   return std::nullopt;
 }
 
-[[noreturn]] void throw_nothing_matched(const fs::path& directory, const PretrainedWeights& weights,
-                                        const NamedTensors& parameters, const std::string& base_prefix) {
-  std::vector<std::string> in_file, in_model;
-  for (const auto& [name, entry] : weights.entries()) in_file.push_back(name);
-  for (const auto& parameter : parameters) {
-    if (parameter.name.starts_with(base_prefix)) in_model.push_back(parameter.name);
+/// What to do about tensors under other names than the parameters in `missing`.
+std::string rename_advice(const PretrainedWeights& weights, const std::set<const WeightEntry*>& used,
+                          const NamedTensors& parameters, const std::vector<std::string>& missing,
+                          const std::vector<Rename>& rename) {
+  std::vector<NamedShape> found, wanted;
+  for (const auto& [name, entry] : weights.entries()) {
+    if (!used.contains(&entry)) found.push_back({modern_name(name, rename), entry.sizes});
   }
-  throw CheckpointError("no tensor in " + directory.string() +
-                        " has the name of an encoder parameter, so the encoder would " +
-                        "be trained from random weights. The file has: " + join_some(in_file, 5) +
-                        "; the model expects: " + join_some(in_model, 5) +
-                        ". Give the weights of the same model family as config.json says");
+  const std::set<std::string_view> absent(missing.begin(), missing.end());
+  for (const auto& [name, tensor] : parameters) {
+    if (absent.contains(name)) wanted.push_back({name, tensor.sizes().vec()});
+  }
+  std::vector<Rename> rules = suggest_renames(found, wanted);
+  if (rules.empty()) return "Give the weights of the same model family as config.json says";
+  rules.insert(rules.begin(), rename.begin(), rename.end());
+  return "By their shapes they go by other names: put " + to_text(rules) +
+         " into the config's model section if that is what they mean";
 }
 
 [[noreturn]] void throw_mismatches(const fs::path& directory, const std::vector<std::string>& problems,
@@ -97,17 +103,24 @@ Json read_model_config(const fs::path& directory) {
   return read_json_object(path);
 }
 
-LoadReport load_pretrained(const fs::path& directory, const NamedTensors& parameters,
-                           const std::string& base_prefix) {
-  require_folder(directory);
-  const PretrainedWeights weights(directory);
+namespace {
+
+/// Where weights come from and how they are to be taken.
+struct Source {
+  const fs::path& path;
+  const PretrainedWeights& weights;
+  const std::vector<Rename>& rename;
+  bool whole;  ///< every parameter must be there
+};
+
+LoadReport load(const Source& source, const NamedTensors& parameters, const std::string& base_prefix) {
   LoadReport report;
   std::vector<std::pair<const WeightEntry*, const NamedTensor*>> matches;
   std::vector<std::string> problems;
   std::set<const WeightEntry*> used;
   bool encoder_found = false, encoder_mismatch = false;
   for (const auto& parameter : parameters) {
-    const WeightEntry* found = match(weights, parameter.name, base_prefix);
+    const WeightEntry* found = match(source.weights, parameter.name, base_prefix);
     if (found == nullptr) {
       report.missing.push_back(parameter.name);
       continue;
@@ -121,16 +134,43 @@ LoadReport load_pretrained(const fs::path& directory, const NamedTensors& parame
     }
     matches.emplace_back(found, &parameter);
     report.loaded.push_back(parameter.name);
+    report.written.emplace(parameter.name, found->name);
   }
-  if (!encoder_found) throw_nothing_matched(directory, weights, parameters, base_prefix);
-  if (!problems.empty()) throw_mismatches(directory, problems, encoder_mismatch);
-  for (const auto& [name, entry] : weights.entries()) {
+  for (const auto& [name, entry] : source.weights.entries()) {
     // Older versions of transformers stored this buffer, a plain count, with the weights.
     const bool buffer = name.ends_with("embeddings.position_ids");
     if (!used.contains(&entry) && !buffer) report.unexpected.push_back(name);
   }
+  if (!encoder_found || (source.whole && !report.missing.empty())) {
+    const std::string what =
+        encoder_found
+            ? source.path.string() + " lacks parameters of the model, so the run cannot go on from it"
+            : "no tensor in " + source.path.string() +
+                  " has the name of an encoder parameter, so the encoder would be trained from "
+                  "random weights";
+    throw CheckpointError(what + ". The file has: " + join_some(report.unexpected, 5) +
+                          "; the model expects: " + join_some(report.missing, 5) + ". " +
+                          rename_advice(source.weights, used, parameters, report.missing, source.rename));
+  }
+  if (!problems.empty()) throw_mismatches(source.path, problems, encoder_mismatch);
   for (const auto& [entry, parameter] : matches) entry->fill(parameter->tensor);
   return report;
+}
+
+}  // namespace
+
+LoadReport load_pretrained(const fs::path& directory, const NamedTensors& parameters,
+                           const std::string& base_prefix, const std::vector<Rename>& rename) {
+  require_folder(directory);
+  const PretrainedWeights weights(directory, rename);
+  return load({directory, weights, rename, false}, parameters, base_prefix);
+}
+
+LoadReport load_python_weights(const PythonCheckpoint& checkpoint, const NamedTensors& parameters,
+                               const std::string& base_prefix, const std::vector<Rename>& rename) {
+  const fs::path& path = checkpoint.file->path();
+  const PretrainedWeights weights(path, checkpoint.weights, rename);
+  return load({path, weights, rename, true}, parameters, base_prefix);
 }
 
 }  // namespace finetune

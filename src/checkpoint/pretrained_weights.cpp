@@ -1,15 +1,13 @@
 #include "pretrained_weights.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <set>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "finetune/core/error.h"
 #include "finetune/core/file.h"
 #include "manifest.h"
+#include "weight_names.h"
 
 namespace finetune {
 namespace {
@@ -17,24 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kPickleFile[] = "pytorch_model.bin";
-
-/// A name as today's models have it: without what DataParallel and torch.compile put before it, LayerNorm's
-/// old names replaced.
-std::string modern_name(std::string_view name) {
-  std::string modern(name);
-  while (true) {
-    if (modern.starts_with("module.")) {
-      modern.erase(0, 7);
-    } else if (const size_t compiled = modern.find("_orig_mod."); compiled != std::string::npos) {
-      modern.erase(compiled, 10);
-    } else {
-      break;
-    }
-  }
-  if (modern.ends_with(".gamma")) return modern.replace(modern.size() - 6, 6, ".weight");
-  if (modern.ends_with(".beta")) return modern.replace(modern.size() - 5, 5, ".bias");
-  return modern;
-}
 
 /// The parts that an index names.
 std::set<fs::path> parts_of(const fs::path& index) {
@@ -82,8 +62,15 @@ Json read_json_object(const fs::path& path) {
   return content;
 }
 
-PretrainedWeights::PretrainedWeights(const fs::path& directory) {
+PretrainedWeights::PretrainedWeights(const fs::path& directory, std::vector<Rename> rename)
+    : rename_(std::move(rename)) {
   for (const auto& path : weight_files(directory)) open(path);
+}
+
+PretrainedWeights::PretrainedWeights(const fs::path& file, const NamedTensors& tensors,
+                                     std::vector<Rename> rename)
+    : rename_(std::move(rename)) {
+  add(file, tensors);
 }
 
 void PretrainedWeights::open(const fs::path& path) {
@@ -96,12 +83,13 @@ void PretrainedWeights::open(const fs::path& path) {
     return;
   }
   const PthFile& file = pickles_.emplace_back(path);
-  for (const auto& [name, tensor] : file.tensors(file.state_dict())) {
-    add({name, path, tensor.scalar_type(), tensor.sizes().vec(),
-         [tensor = tensor](const at::Tensor& destination) {
-           const at::NoGradGuard no_grad;
-           destination.copy_(tensor);
-         }});
+  add(path, file.tensors(file.state_dict()));
+}
+
+void PretrainedWeights::add(const fs::path& file, const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    add({name, file, tensor.scalar_type(), tensor.sizes().vec(),
+         [tensor = tensor](const at::Tensor& destination) { copy_tensor(tensor, destination); }});
   }
 }
 
@@ -113,7 +101,7 @@ void PretrainedWeights::add(WeightEntry entry) {
     throw CheckpointError("the tensor '" + name + "' is in both " + place->second.file.string() + " and " +
                           file.string() + ", expected in one of them");
   }
-  std::string modern = modern_name(name);
+  std::string modern = modern_name(name, rename_);
   if (modern == name) return;
   const auto [same, unique] = modern_.try_emplace(std::move(modern), &place->second);
   if (!unique) {

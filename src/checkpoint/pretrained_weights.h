@@ -11,6 +11,7 @@
 
 #include "finetune/checkpoint/pth.h"
 #include "finetune/checkpoint/safetensors.h"
+#include "finetune/config/run_config.h"
 #include "finetune/core/json.h"
 
 namespace finetune {
@@ -32,8 +33,13 @@ struct WeightEntry {
 /// names, or pytorch_model.bin, whole or in parts; in this order, the first that is there.
 class PretrainedWeights {
  public:
-  /// Opens and checks all files; copies nothing. Throws `CheckpointError`.
-  explicit PretrainedWeights(const std::filesystem::path& directory);
+  /// Opens and checks all files; copies nothing. `rename` tells what foreign names mean. Throws
+  /// `CheckpointError`.
+  explicit PretrainedWeights(const std::filesystem::path& directory, std::vector<Rename> rename = {});
+
+  /// Tensors of a file that is open already, which must outlive this object.
+  PretrainedWeights(const std::filesystem::path& file, const NamedTensors& tensors,
+                    std::vector<Rename> rename);
 
   /// Looks for the name as it is written, then for one that means the same.
   const WeightEntry* find(const std::string& name) const;
@@ -43,8 +49,10 @@ class PretrainedWeights {
 
  private:
   void open(const std::filesystem::path& path);
+  void add(const std::filesystem::path& file, const NamedTensors& tensors);
   void add(WeightEntry entry);
 
+  std::vector<Rename> rename_;
   std::deque<SafetensorsFile> safetensors_;
   std::deque<PthFile> pickles_;
   std::map<std::string, WeightEntry> written_;

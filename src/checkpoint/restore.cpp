@@ -59,8 +59,9 @@ Json read_state(const std::filesystem::path& path) {
 
 VerifiedCheckpoint verify_checkpoint(const std::filesystem::path& directory) {
   if (!std::filesystem::is_directory(directory)) {
-    throw CheckpointError(directory.string() +
-                          " is no folder, expected a checkpoint (RUN/checkpoints/step-*)");
+    throw CheckpointError(
+        directory.string() +
+        " is no folder and no file, expected a checkpoint (RUN/checkpoints/step-*, or a .pth)");
   }
   const Manifest manifest = read_manifest(directory);
   for (const char* name : {kModelFile, kOptimizerFile, kStateFile}) {

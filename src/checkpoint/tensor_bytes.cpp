@@ -142,4 +142,9 @@ void fill_from_bytes(const std::byte* bytes, at::ScalarType dtype, const at::Ten
   });
 }
 
+void copy_tensor(const at::Tensor& source, const at::Tensor& destination) {
+  const at::Tensor rows = source.contiguous();
+  fill_from_bytes(static_cast<const std::byte*>(rows.const_data_ptr()), rows.scalar_type(), destination);
+}
+
 }  // namespace finetune

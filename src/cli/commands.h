@@ -27,6 +27,7 @@ void add_eval(CLI::App& app, Action& action);
 void add_predict(CLI::App& app, Action& action);
 void add_tokenize(CLI::App& app, Action& action);
 void add_config(CLI::App& app, Action& action);
+void add_convert(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 
 }  // namespace finetune::cli

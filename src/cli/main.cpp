@@ -67,6 +67,7 @@ int parse_and_run(int argc, char** argv) {
   add_predict(app, action);
   add_tokenize(app, action);
   add_config(app, action);
+  add_convert(app, action);
   add_doctor(app, action);
 
   std::vector<std::string> arguments = with_default_subcommand(argc, argv);

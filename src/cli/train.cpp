@@ -17,7 +17,8 @@ int run_train(TrainOptions options, bool quiet) {
   if (!options.output_dir.empty())
     options.overrides.push_back("output_dir=" + Json(options.output_dir).dump());
   options.run.quiet = quiet;
-  const RunConfig config = load_run_config(options.config, options.overrides);
+  const auto [config, given] = load_config_and_keys(options.config, options.overrides);
+  options.run.given_keys = given;
   const Json summary = run(config, options.run);
   spdlog::info("model: {}", (config.output_dir / "model").string());
   for (const auto& [split, metrics] : summary.at("metrics").items()) {
@@ -41,7 +42,9 @@ void add_train(CLI::App& app, const CommonFlags& common, Action& action) {
                    "KEY=VALUE: override a key of the config, e.g. train.epochs=2")
       ->allow_extra_args(false);
   command->add_option("--output-dir", options->output_dir, "Where the run goes; overrides output_dir");
-  command->add_option("--resume", options->run.resume, "never, auto, or a checkpoint folder to go on from")
+  command
+      ->add_option("--resume", options->run.resume,
+                   "never, auto, or what to go on from: a checkpoint folder, or a Python script's .pth")
       ->capture_default_str();
   command->add_flag("--overwrite", options->run.overwrite,
                     "Delete the run that output_dir holds and start anew");

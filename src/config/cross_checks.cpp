@@ -83,6 +83,10 @@ std::vector<Conflict> find_conflicts(const RunConfig& config) {
                              " steps in a run of train.max_steps = " + std::to_string(*max_steps) +
                              "; expected fewer steps, or a fraction below 1"});
   }
+  if (config.optimizer.amsgrad && config.optimizer.type == OptimizerType::kSgd) {
+    conflicts.push_back({{"/optimizer/amsgrad", "/optimizer/type"},
+                         "sgd keeps no second moment; unset optimizer.amsgrad, or use adamw or adam"});
+  }
   return conflicts;
 }
 

@@ -108,6 +108,11 @@ constexpr auto kModelKeys = [](auto& s) {
   s.key("init", &T::init,
         Choice<WeightInit>{{{WeightInit::kPretrained, "pretrained"}, {WeightInit::kRandom, "random"}}},
         "Where the first weights come from: the folder, or a random generator.");
+  s.key("rename", &T::rename, RenameRules{},
+        "How the names of foreign weights (a class of one's own around the encoder) become Hugging Face's: "
+        "pairs of a "
+        "regular expression and its replacement, applied in this order; names without module. and "
+        "_orig_mod. are matched.");
   s.key("dropout", &T::dropout, fraction(),
         "Dropout of hidden states. Unset: as in the model's config.json.");
   s.key("attention_dropout", &T::attention_dropout, fraction(),
@@ -218,6 +223,8 @@ constexpr auto kOptimizerKeys = [](auto& s) {
         "sgd.");
   s.whole("betas", Betas{}, "Decay rates of Adam's first and second moment.");
   s.key("eps", &T::eps, at_least(0), "Added to the denominator of Adam's update.");
+  s.key("amsgrad", &T::amsgrad, Boolean{},
+        "Divide by the largest second moment so far (Reddi et al. 2018), for adamw and adam.");
   s.key("max_grad_norm", &T::max_grad_norm, at_least(0), "Gradients are scaled down to this norm. 0: never.");
   s.key("no_decay", &T::no_decay, list_of(Text{}),
         "Parameters whose names match one of these get no weight decay.");

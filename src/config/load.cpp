@@ -58,6 +58,7 @@ class Reader {
 
   void apply_overrides(const std::vector<std::string>& overrides);
   RunConfig read();
+  const std::set<std::string>& given() const { return given_; }
 
  private:
   void read_section(const std::vector<Key>& keys, const Json& object, const std::string& pointer);
@@ -204,12 +205,18 @@ bool Reader::excused(const std::string& pointer) const {
 }  // namespace
 
 RunConfig load_run_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  return load_config_and_keys(file, overrides).config;
+}
+
+LoadedConfig load_config_and_keys(const std::filesystem::path& file,
+                                  const std::vector<std::string>& overrides) {
   Document document = Document::from_file(file);
   // A file that cannot be read says nothing about its keys.
   if (!document.readable()) throw ConfigError(join(document.problems(), "\n"));
   Reader reader(document);
   reader.apply_overrides(overrides);
-  return reader.read();
+  RunConfig config = reader.read();
+  return {std::move(config), reader.given()};
 }
 
 RunConfig parse_run_config(const Json& json, const std::filesystem::path& base) {

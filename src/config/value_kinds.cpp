@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <regex>
 
 #include "finetune/core/text.h"
 #include "hub_cache.h"
@@ -271,6 +272,41 @@ Refusal Betas::read(const Json& value, const std::filesystem::path& base, Optimi
 
 Json Betas::schema() const {
   return {{"type", "array"}, {"items", fraction().schema()}, {"minItems", 2}, {"maxItems", 2}};
+}
+
+Refusal RenameRules::read(const Json& value, const std::filesystem::path&, std::vector<Rename>& out) const {
+  if (!value.is_array())
+    return refuse(value, "a list of pairs, each a regular expression and its replacement");
+  std::vector<Rename> rules;
+  for (size_t i = 0; i < value.size(); ++i) {
+    const Json& pair = value[i];
+    const std::string where = "/" + std::to_string(i);
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
+      return Mismatch{where, refuse(pair, R"(a pair such as ["^fc[.]", "classifier."])")->message};
+    }
+    rules.push_back({pair[0].get<std::string>(), pair[1].get<std::string>()});
+    try {
+      const std::regex compiled(rules.back().pattern);
+    } catch (const std::regex_error& error) {
+      return Mismatch{where + "/0",
+                      refuse(pair[0], "a regular expression")->message + " (" + error.what() + ")"};
+    }
+  }
+  out = std::move(rules);
+  return {};
+}
+
+Json RenameRules::write(const std::vector<Rename>& value) const {
+  Json list = Json::array();
+  for (const Rename& rule : value) {
+    list.push_back(Json::array({escape_variables(rule.pattern), escape_variables(rule.replacement)}));
+  }
+  return list;
+}
+
+Json RenameRules::schema() const {
+  const Json pair = {{"type", "array"}, {"items", {{"type", "string"}}}, {"minItems", 2}, {"maxItems", 2}};
+  return {{"type", "array"}, {"items", pair}};
 }
 
 std::string escape_variables(const std::string& text) {

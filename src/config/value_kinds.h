@@ -285,6 +285,13 @@ struct Betas {
   Json schema() const;
 };
 
+/// Regular expressions and what replaces them, a list of pairs.
+struct RenameRules {
+  Refusal read(const Json& value, const std::filesystem::path& base, std::vector<Rename>& out) const;
+  Json write(const std::vector<Rename>& value) const;
+  Json schema() const;
+};
+
 /// `${` in a string of the config reads the environment; this writes it so that it does not.
 std::string escape_variables(const std::string& text);
 

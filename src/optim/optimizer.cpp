@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <set>
 
 #include "finetune/kernels/ops.h"
 
@@ -49,6 +50,8 @@ Optimizer::Optimizer(const std::vector<Parameter>& parameters, const OptimizerCo
     if (config.type == OptimizerType::kSgd) continue;
     exp_avgs_.push_back(at::zeros_like(parameter.value, at::MemoryFormat::Contiguous));
     exp_avg_sqs_.push_back(at::zeros_like(parameter.value, at::MemoryFormat::Contiguous));
+    if (config.amsgrad)
+      max_exp_avg_sqs_.push_back(at::zeros_like(parameter.value, at::MemoryFormat::Contiguous));
   }
   complete_copies();
   steps_ = at::zeros({static_cast<int64_t>(names_.size())}, at::TensorOptions(at::kFloat).device(device));
@@ -96,6 +99,8 @@ UpdateStats Optimizer::step() {
       if (!copies_.empty() && copies_[i].numel() > 0) copies_[i].copy_(values_[i]);
     }
     steps_.add_(keep);
+  } else if (config_.amsgrad) {
+    amsgrad_step(stats, scale);
   } else {
     kernels::adam_step(values_, grads_, exp_avgs_, exp_avg_sqs_, copies_, steps_, weight_decays_,
                        stats.learning_rate, scale, stats.nonfinite,
@@ -110,6 +115,40 @@ UpdateStats Optimizer::step() {
   return stats;
 }
 
+/// By torch's own fused kernels (torch.optim.AdamW(..., amsgrad=True, fused=True)): the variant is too rare
+/// to be worth an operator. They take one weight decay a call, divide gradients by a scale, and count on
+/// their caller for the steps.
+void Optimizer::amsgrad_step(const UpdateStats& stats, const at::Tensor& scale) {
+  const bool decoupled = config_.type == OptimizerType::kAdamW;
+  const at::Tensor divisor = scale.reciprocal();
+  steps_.add_(1.0 - stats.nonfinite);
+  for (const double weight_decay : std::set<double>(weight_decays_.begin(), weight_decays_.end())) {
+    std::vector<at::Tensor> values, grads, first, second, largest, steps;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (weight_decays_[i] != weight_decay) continue;
+      values.push_back(values_[i]);
+      grads.push_back(grads_[i]);
+      first.push_back(exp_avgs_[i]);
+      second.push_back(exp_avg_sqs_[i]);
+      largest.push_back(max_exp_avg_sqs_[i]);
+      steps.push_back(steps_[static_cast<int64_t>(i)]);
+    }
+    const auto update = [&](auto kernel) {
+      kernel(values, grads, first, second, largest, steps, stats.learning_rate, config_.beta1, config_.beta2,
+             weight_decay, config_.eps, /*amsgrad=*/true, /*maximize=*/false, divisor, stats.nonfinite);
+    };
+    if (decoupled) {
+      update([](auto&&... arguments) { at::_fused_adamw_(arguments...); });
+    } else {
+      update([](auto&&... arguments) { at::_fused_adam_(arguments...); });
+    }
+  }
+  for (size_t i = 0; i < values_.size(); ++i) {
+    grads_[i].zero_();
+    if (!copies_.empty() && copies_[i].numel() > 0) copies_[i].copy_(values_[i]);
+  }
+}
+
 void Optimizer::discard_gradients() {
   const at::NoGradGuard no_grad;
   for (at::Tensor& grad : grads_) grad.zero_();
@@ -121,6 +160,7 @@ std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
     if (!exp_avgs_.empty()) {
       tensors.emplace_back("exp_avg/" + names_[i], exp_avgs_[i]);
       tensors.emplace_back("exp_avg_sq/" + names_[i], exp_avg_sqs_[i]);
+      if (config_.amsgrad) tensors.emplace_back("max_exp_avg_sq/" + names_[i], max_exp_avg_sqs_[i]);
     }
     tensors.emplace_back("step/" + names_[i], steps_[static_cast<int64_t>(i)]);
   }

@@ -36,7 +36,7 @@ MemoryPlan plan_memory(const EncoderConfig& encoder, const std::vector<Parameter
     if (parameter.copy.defined()) copies += static_cast<int64_t>(parameter.copy.nbytes());
     plan.gradients += static_cast<int64_t>(parameter.grad.nbytes());
   }
-  plan.moments = optimizer.type == OptimizerType::kSgd ? 0 : 2 * plan.weights;
+  plan.moments = optimizer.type == OptimizerType::kSgd ? 0 : (optimizer.amsgrad ? 3 : 2) * plan.weights;
   plan.weights += copies;
   plan.activations = estimate_activations(encoder, micro_batch_tokens);
   plan.data = data_bytes;

@@ -19,6 +19,7 @@
 #include "finetune/train/model_directory.h"
 #include "finetune/train/recipe.h"
 #include "named_tensors.h"
+#include "python_resume.h"
 #include "trainer.h"
 
 namespace finetune {
@@ -86,8 +87,8 @@ void load_initial_weights(const RunConfig& config, Classifier& model) {
     spdlog::info("model.init is random: no weights are loaded");
     return;
   }
-  const LoadReport report =
-      load_pretrained(config.model.path, named_tensors(model.parameters()), model.base_prefix());
+  const LoadReport report = load_pretrained(config.model.path, named_tensors(model.parameters()),
+                                            model.base_prefix(), config.model.rename);
   refuse_partial_encoder(config.model.path, report.missing, model.base_prefix());
   model.initialize_parameters(config.seed, report.missing);
   refresh_copies(model.parameters());
@@ -165,13 +166,12 @@ Json metrics_of(const Classifier& model, const Inputs& inputs) {
 }
 
 /// The part of summary.json that a run has whether or not it reached its end.
-Json progress_summary(const Trainer& trainer, const Batcher& batcher, const OpenDevice& device,
-                      const ResolvedPrecision& precision) {
+Json progress_summary(const Trainer& trainer, const OpenDevice& device, const ResolvedPrecision& precision) {
   const TrainState& state = trainer.state();
   const double seconds = std::max(state.train_seconds, 1e-9);
   return Json{
       {"steps", state.step},
-      {"epochs", static_cast<double>(state.step) / static_cast<double>(batcher.steps_per_epoch())},
+      {"epochs", trainer.epoch()},
       {"train_seconds", state.train_seconds},
       {"first_step_seconds", trainer.first_step_seconds()},
       {"samples_per_second", static_cast<double>(state.rows_seen) / seconds},
@@ -199,10 +199,9 @@ std::optional<Json> finished_summary(const RunFolder& folder, const VerifiedChec
 
 /// After the last step: evaluates the model that is kept, exports it and writes the summary.
 Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& device,
-            const ResolvedPrecision& precision, Trainer& trainer, const Batcher& batcher, RunFolder& folder,
-            Classifier& model) {
+            const ResolvedPrecision& precision, Trainer& trainer, RunFolder& folder, Classifier& model) {
   Json summary{{"status", "completed"}};
-  summary.update(progress_summary(trainer, batcher, device, precision));
+  summary.update(progress_summary(trainer, device, precision));
   summary["weights_sha256"] = tensors_sha256(named_tensors(model.parameters()));
   const int64_t step_of_model = load_best_weights(config, trainer.state(), folder, model);
   summary["metrics"] = metrics_of(model, inputs);
@@ -221,9 +220,24 @@ Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& dev
 
 }  // namespace
 
-Json run(const RunConfig& config, const RunOptions& options) {
-  const OpenDevice device = open_device(config.device, config.threads);
-  RunFolder folder(config, options);
+namespace {
+
+/// The config with what a Python script's optimizer decides, now or when the run began.
+RunConfig adopt_settings(const RunConfig& requested, const RunFolder& folder,
+                         const std::set<std::string>& given) {
+  if (folder.python_checkpoint() != nullptr)
+    return adopt_settings(requested, *folder.python_checkpoint(), given);
+  if (folder.resume_point()) return keep_adopted_settings(requested, folder.resume_point()->state, given);
+  return requested;
+}
+
+}  // namespace
+
+Json run(const RunConfig& requested, const RunOptions& options) {
+  const OpenDevice device = open_device(requested.device, requested.threads);
+  RunFolder folder(requested, options);
+  const PythonCheckpoint* python = folder.python_checkpoint();
+  const RunConfig config = adopt_settings(requested, folder, options.given_keys);
   Inputs inputs = load_inputs(config, device.device);
 
   Batcher batcher = make_batcher(config, inputs, device.device);
@@ -250,6 +264,10 @@ Json run(const RunConfig& config, const RunOptions& options) {
     trainer.restore(*folder.resume_point());
     spdlog::info("resumed from step {} ({})", trainer.state().step,
                  folder.resume_point()->directory.filename().string());
+  } else if (python != nullptr) {
+    trainer.restore(*python);
+    spdlog::info("goes on from {} after {} epochs", options.resume, trainer.state().first_epoch);
+    folder.close_python_checkpoint();
   } else {
     load_initial_weights(config, model);
   }
@@ -259,7 +277,7 @@ Json run(const RunConfig& config, const RunOptions& options) {
 
   const auto write_unfinished = [&](const char* status) {
     Json summary{{"status", status}};
-    summary.update(progress_summary(trainer, batcher, device, precision));
+    summary.update(progress_summary(trainer, device, precision));
     try {
       write_summary(folder, summary);
     } catch (const std::system_error& error) {
@@ -268,9 +286,9 @@ Json run(const RunConfig& config, const RunOptions& options) {
   };
   try {
     // From now on the run can be resumed by itself, whatever becomes of the checkpoint it comes from.
-    if (folder.resume_point() && !folder.owns_resume_point()) trainer.save();
+    if (python != nullptr || (folder.resume_point() && !folder.owns_resume_point())) trainer.save();
     trainer.train();
-    return finish(config, inputs, device, precision, trainer, batcher, folder, model);
+    return finish(config, inputs, device, precision, trainer, folder, model);
   } catch (const Interrupted&) {
     trainer.save();
     write_unfinished("interrupted");

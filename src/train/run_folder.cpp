@@ -61,7 +61,11 @@ RunFolder::RunFolder(const RunConfig& config, const RunOptions& options) : path_
     throw ConfigError(path_.string() + " already holds a run; a run that starts from the checkpoint " +
                       options.resume + " needs a fresh output_dir, or --overwrite");
   }
-  resume_point_ = verify_checkpoint(options.resume);
+  if (std::filesystem::is_regular_file(options.resume)) {
+    python_checkpoint_ = read_python_checkpoint(options.resume);
+  } else {
+    resume_point_ = verify_checkpoint(options.resume);
+  }
 }
 
 bool RunFolder::holds_a_run() const {

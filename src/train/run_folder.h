@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "finetune/checkpoint/python_checkpoint.h"
 #include "finetune/checkpoint/store.h"
 #include "finetune/core/file.h"
 #include "finetune/train/run.h"
@@ -24,6 +25,14 @@ class RunFolder {
   /// Where the run goes on from; empty for a fresh start.
   const std::optional<VerifiedCheckpoint>& resume_point() const { return resume_point_; }
 
+  /// The .pth of a Python script that the run goes on from; null where there is none.
+  const PythonCheckpoint* python_checkpoint() const {
+    return python_checkpoint_ ? &*python_checkpoint_ : nullptr;
+  }
+
+  /// Lets go of the .pth, whose file is mapped.
+  void close_python_checkpoint() { python_checkpoint_.reset(); }
+
   /// Whether the resume point is this run's own, not a checkpoint of another run.
   bool owns_resume_point() const { return owns_resume_point_; }
 
@@ -35,6 +44,7 @@ class RunFolder {
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<CheckpointStore> store_;
   std::optional<VerifiedCheckpoint> resume_point_;
+  std::optional<PythonCheckpoint> python_checkpoint_;
   bool owns_resume_point_ = false;
 };
 

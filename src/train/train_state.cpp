@@ -8,7 +8,9 @@ Json to_json(const TrainState& state) {
             {"rows_seen", state.rows_seen},
             {"tokens_seen", state.tokens_seen},
             {"train_seconds", state.train_seconds},
-            {"micro_batch_tokens", state.micro_batch_tokens}};
+            {"micro_batch_tokens", state.micro_batch_tokens},
+            {"first_epoch", state.first_epoch}};
+  if (!state.source.is_null()) json["source"] = state.source;
   if (state.best) {
     json["best"] =
         Json{{"step", state.best->step}, {"value", state.best->value}, {"metrics", state.best->metrics}};
@@ -23,6 +25,8 @@ TrainState train_state_from(const Json& json) {
                    .tokens_seen = json.at("tokens_seen").get<int64_t>(),
                    .train_seconds = json.at("train_seconds").get<double>(),
                    .micro_batch_tokens = json.at("micro_batch_tokens").get<int64_t>(),
+                   .first_epoch = json.value("first_epoch", int64_t{0}),
+                   .source = json.value("source", Json()),
                    .best = std::nullopt};
   if (const auto best = json.find("best"); best != json.end()) {
     state.best =

@@ -23,6 +23,8 @@ struct TrainState {
   int64_t tokens_seen = 0;
   double train_seconds = 0;        ///< without evaluation and saving
   int64_t micro_batch_tokens = 0;  ///< what `train.micro_batch_size: auto` came to; 0 where it is not auto
+  int64_t first_epoch = 0;         ///< epochs that a Python script had finished before step 0
+  Json source;                     ///< of a run that goes on from a .pth: see restore_python; else null
   std::optional<BestResult> best;
 };
 

@@ -18,6 +18,7 @@
 #include "finetune/train/recipe.h"
 #include "flops.h"
 #include "named_tensors.h"
+#include "python_resume.h"
 
 namespace finetune {
 namespace {
@@ -80,6 +81,11 @@ void Trainer::restore(const VerifiedCheckpoint& checkpoint) {
   }
 }
 
+void Trainer::restore(const PythonCheckpoint& checkpoint) {
+  state_.source = restore_python(checkpoint, parts_.config, parts_.model, parts_.optimizer);
+  state_.first_epoch = checkpoint.epoch.value_or(0);
+}
+
 void Trainer::open_log() {
   const bool resumed = state_.step > 0;
   log_ = std::make_unique<StepLog>(parts_.device,
@@ -95,6 +101,10 @@ void Trainer::open_log() {
                      {"num_steps", parts_.identity.num_steps},
                      {"micro_batch_tokens", state_.micro_batch_tokens},
                      {"data", parts_.inputs.description}});
+  if (!state_.source.is_null()) {
+    fields["resumed_from"] = state_.source.at("file");
+    fields["first_epoch"] = state_.first_epoch;
+  }
   log_->write(resumed ? "resume" : "start", fields);
 }
 
@@ -273,7 +283,8 @@ void Trainer::report_step() {
 }
 
 double Trainer::epoch() const {
-  return static_cast<double>(state_.step) / static_cast<double>(parts_.batcher.steps_per_epoch());
+  return static_cast<double>(state_.first_epoch) +
+         static_cast<double>(state_.step) / static_cast<double>(parts_.batcher.steps_per_epoch());
 }
 
 ProgressState Trainer::progress_state() const {
@@ -281,7 +292,8 @@ ProgressState Trainer::progress_state() const {
   return {.step = state_.step,
           .num_steps = parts_.identity.num_steps,
           .epoch = epoch(),
-          .num_epochs = static_cast<double>(parts_.identity.num_steps) / steps_per_epoch,
+          .num_epochs = static_cast<double>(state_.first_epoch) +
+                        static_cast<double>(parts_.identity.num_steps) / steps_per_epoch,
           .loss = NAN,
           .samples_per_second = static_cast<double>(state_.rows_seen) / std::max(watch_.seconds(), 1e-9)};
 }
@@ -346,6 +358,8 @@ void Trainer::save() {
   Snapshot current = snapshot();
   current.state = to_json(parts_.identity);
   current.state["train"] = to_json(state_);
+  current.state["epoch"] = epoch();
+  for (const auto& [name, unused] : current.model) current.state["parameters"].push_back(name);
   current.state["log_bytes"] = log_->sync();
   parts_.folder.store().save(current, state_.best && state_.best->step == state_.step);
   saved_step_ = state_.step;

@@ -54,6 +54,12 @@ class Trainer {
   /// its best is forgotten, unless it is this very checkpoint.
   void restore(const VerifiedCheckpoint& checkpoint);
 
+  /// Fills model and optimizer from a Python script's state and counts epochs on from its.
+  void restore(const PythonCheckpoint& checkpoint);
+
+  /// Epochs done, those of a Python script before this run included.
+  double epoch() const;
+
   /// Begins the log: `start`, or `resume` after what the checkpoint knew of.
   void open_log();
 
@@ -87,7 +93,6 @@ class Trainer {
   void evaluate_and_keep_best();
   Snapshot snapshot();
   bool improves(const Json& metrics, double* value) const;
-  double epoch() const;
   ProgressState progress_state() const;
   bool last_step() const { return state_.step >= parts_.identity.num_steps; }
 

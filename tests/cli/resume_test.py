@@ -251,7 +251,7 @@ def test_going_on_from_a_named_checkpoint(folder, undisturbed):
     support.refused(2, "--config", config, "--resume", own, "--overwrite", says=["would delete", "--resume auto"])
     assert own.exists()
     support.refused(4, "--config", config_for(folder, "nowhere"), "--resume", folder / "missing",
-                    says=["missing is no folder", "step-*"])
+                    says=["missing is no folder and no file", "step-*"])
 
 
 def test_usr1_saves_and_goes_on(folder, undisturbed):

@@ -37,6 +37,12 @@ OPTIMIZERS = {
                "optimizer.eps=1e-6"],
               lambda model: torch.optim.AdamW(reference.decay_groups(model, 0.1), lr=1e-3, betas=(0.8, 0.95),
                                               eps=1e-6)),
+    "amsgrad": (["optimizer.type=adam", "optimizer.learning_rate=1e-3", "optimizer.amsgrad=true"],
+                lambda model: torch.optim.Adam(model.parameters(), lr=1e-3, amsgrad=True)),
+    "adamw with amsgrad": (
+        ["optimizer.learning_rate=1e-3", "optimizer.weight_decay=0.1", "optimizer.amsgrad=true",
+         "optimizer.betas=[0.5, 0.6]"],
+        lambda model: torch.optim.AdamW(reference.decay_groups(model, 0.1), lr=1e-3, betas=(0.5, 0.6), amsgrad=True)),
     "adamw with decay of everything": (
         ["optimizer.learning_rate=1e-3", "optimizer.weight_decay=0.1", "optimizer.no_decay=[]"],
         lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)),

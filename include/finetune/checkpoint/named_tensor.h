@@ -15,4 +15,8 @@ struct NamedTensor {
 };
 using NamedTensors = std::vector<NamedTensor>;
 
+/// Copies a tensor on the host, of any strides, into `destination`: of the same shape, on any device;
+/// floating dtypes are converted. A few MiB on the host beside a tensor that is not contiguous. Synchronises.
+void copy_tensor(const at::Tensor& source, const at::Tensor& destination);
+
 }  // namespace finetune

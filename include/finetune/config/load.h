@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,17 @@ namespace finetune {
 /// Throws `ConfigError` with every problem found, a line each: file and JSON pointer, what was found, what
 /// was expected, and the nearest known key for an unknown one.
 RunConfig load_run_config(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+
+/// A config and the keys that it sets itself, as JSON pointers ("/optimizer/learning_rate"): the others have
+/// their defaults, or were unset by `null`.
+struct LoadedConfig {
+  RunConfig config;
+  std::set<std::string> given;
+};
+
+/// `load_run_config` where it matters which keys were set.
+LoadedConfig load_config_and_keys(const std::filesystem::path& file,
+                                  const std::vector<std::string>& overrides);
 
 /// The same for a config that is already JSON (a saved run's); relative paths are taken from `base`.
 RunConfig parse_run_config(const Json& json, const std::filesystem::path& base);

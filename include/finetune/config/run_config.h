@@ -41,10 +41,19 @@ struct TaskConfig {
 
 enum class WeightInit { kPretrained, kRandom };
 
+/// Every match of a regular expression (ECMAScript) in the name of a foreign tensor is replaced.
+struct Rename {
+  std::string pattern;
+  std::string replacement;  ///< `$1`: what the first group matched
+
+  bool operator==(const Rename&) const = default;
+};
+
 struct ModelConfig {
   std::filesystem::path
       path;  ///< Hugging Face directory, absolute: a hub id is looked up when the config is loaded
   WeightInit init = WeightInit::kPretrained;
+  std::vector<Rename> rename;                ///< of weights that have names of their own, in this order
   std::optional<double> dropout;             ///< unset: the model's own config.json
   std::optional<double> attention_dropout;   ///< unset: the model's own
   std::optional<double> classifier_dropout;  ///< unset: the model's own
@@ -117,6 +126,7 @@ struct OptimizerConfig {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
+  bool amsgrad = false;
   double max_grad_norm = 1.0;  ///< 0: no clipping
   std::vector<std::string> no_decay{"bias", "bias.weight", "LayerNorm.weight",
                                     "norm.weight"};  ///< name patterns

@@ -60,17 +60,20 @@ class Optimizer {
   /// Clears the gradients without applying them.
   void discard_gradients();
 
-  /// State by name: "exp_avg/NAME", "exp_avg_sq/NAME", "step/NAME", "applied", and the scaler's. Views of the
+  /// State by name: "exp_avg/NAME", "exp_avg_sq/NAME", "step/NAME", "applied", with `amsgrad`
+  /// "max_exp_avg_sq/NAME", and the scaler's. Views of the
   /// live tensors.
   std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
   void complete_copies();
+  void amsgrad_step(const UpdateStats& stats, const at::Tensor& scale);
 
   OptimizerConfig config_;
   std::vector<std::string> names_;
   std::vector<at::Tensor> values_, grads_, exp_avgs_, exp_avg_sqs_;
-  std::vector<at::Tensor> copies_;  ///< empty, or one a parameter: see kernels::adam_step
+  std::vector<at::Tensor> max_exp_avg_sqs_;  ///< empty without `amsgrad`
+  std::vector<at::Tensor> copies_;           ///< empty, or one a parameter: see kernels::adam_step
   std::vector<double> weight_decays_;
   LossScaler scaler_;
   at::Tensor steps_;    ///< [P] float32: updates of each parameter

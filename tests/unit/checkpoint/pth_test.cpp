@@ -151,6 +151,7 @@ TEST_F(Hostile, SizesAreNotBelieved) {
   expect_refused(tensor(4, 0, 2, 4), "beyond its storage");
   expect_refused(tensor(4, 0, uint64_t{1} << 62, uint64_t{1} << 62), "beyond its storage");
   expect_refused(tensor(uint64_t{1} << 60, 0, 4, 1), "holds 16 bytes");
+  expect_refused(tensor(4, 0, uint64_t{1} << 40, 0), "more elements than its storage of 4 has");
   expect_refused(tensor(4, ~uint64_t{0}, 1, 1), "beyond its storage");
 }
 

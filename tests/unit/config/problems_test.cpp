@@ -6,6 +6,7 @@
 namespace finetune {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -224,6 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"/optimizer/betas", "[0.9]", "a list of two numbers"},
         BadValue{"/optimizer/betas", "[0.9, 1]", "a list of two numbers"},
         BadValue{"/optimizer/betas", "0.9", "a list of two numbers"},
+        BadValue{"/optimizer/amsgrad", "1", "true or false"},
         BadValue{"/optimizer/no_decay", "[1]", "/optimizer/no_decay/0: found 1; expected a string"},
         BadValue{"/schedule/warmup", "1.5", "a whole number of steps"},
         BadValue{"/checkpoint/keep_last", "0", "an integer of at least 1"},
@@ -235,6 +237,18 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(Problems, RepeatedLabelIsNamed) {
   EXPECT_THAT(problems(with(R"(, "task": {"labels": ["a", "b", "a"]})")),
               ElementsAre("bert.json: /task/labels/2: repeats item 0, \"a\"; keep one"));
+}
+
+TEST_F(Problems, RenameRulesAreChecked) {
+  const auto rename = [&](const std::string& rules) {
+    return problems(R"({"model": {"path": "./encoder", "rename": )" + rules +
+                    R"(}, "data": {"train": "train.csv"}})");
+  };
+  EXPECT_THAT(rename("{}"), ElementsAre(HasSubstr("/model/rename: found the object {}; expected a list")));
+  EXPECT_THAT(rename(R"([["a"]])"), ElementsAre(HasSubstr("/model/rename/0: found the list")));
+  EXPECT_THAT(rename(R"([["a", "b"], ["(", "b"]])"),
+              ElementsAre(AllOf(HasSubstr("/model/rename/1/0: found the string \"(\""),
+                                HasSubstr("expected a regular expression"))));
 }
 
 struct Conflicting {
@@ -277,6 +291,11 @@ INSTANTIATE_TEST_SUITE_P(
             {},
             "bert.json: /schedule/warmup: found a warm-up of 100 steps in a run of train.max_steps = 50",
             "a fraction below 1"},
+        Conflicting{"AmsgradOfSgd",
+                    R"(, "optimizer": {"type": "sgd", "amsgrad": true})",
+                    {},
+                    "bert.json: /optimizer/amsgrad: sgd keeps no second moment",
+                    "use adamw or adam"},
         Conflicting{"OnlySecondWithoutPair",
                     R"(, "data": {"truncation": "only_second"})",
                     {},

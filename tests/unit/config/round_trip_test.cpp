@@ -28,6 +28,8 @@ class ConfigGenerator {
     c.task.label_smoothing = fraction();
     c.model.path = path();
     c.model.init = pick({WeightInit::kPretrained, WeightInit::kRandom});
+    for (int64_t n = integer(0, 2); n > 0; --n)
+      c.model.rename.push_back({"^[.]" + std::to_string(n), word()});
     if (coin()) c.model.dropout = fraction();
     if (coin()) c.model.attention_dropout = fraction();
     if (coin()) c.model.classifier_dropout = fraction();
@@ -94,6 +96,7 @@ class ConfigGenerator {
     o.beta1 = fraction();
     o.beta2 = fraction();
     o.eps = fraction() * 1e-8;
+    o.amsgrad = o.type != OptimizerType::kSgd && coin();
     o.max_grad_norm = coin() ? 0 : fraction() * 10;
     o.no_decay.clear();
     for (int64_t n = integer(0, 3); n > 0; --n) o.no_decay.push_back("x" + word());

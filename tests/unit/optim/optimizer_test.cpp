@@ -104,6 +104,37 @@ TEST_F(AdamVariants, AZeroRateStillMovesTheMoments) {
                  {0, rate, rate, rate, rate});
 }
 
+/// A large gradient and small ones after it: the update is divided by the first one's second moment for ever,
+/// and an update that is skipped changes nothing.
+TEST(Optimizer, AmsgradDividesByTheLargestSecondMoment) {
+  Parameter parameter = make_parameter("weight", {1, -2});
+  OptimizerConfig config = unclipped(OptimizerType::kAdam);
+  config.weight_decay = 0;
+  config.amsgrad = true;
+  config.beta2 = 0.5;
+  Optimizer optimizer({parameter}, config, std::vector<float>(5, 0.1f));
+  parameter.grad.copy_(tensor({4, -4}));
+  optimizer.step();
+  const at::Tensor largest = state_of(optimizer).at("max_exp_avg_sq/weight").clone();
+  EXPECT_TRUE(largest.equal(tensor({8, 8})));
+  const at::Tensor before = parameter.value.clone();
+  parameter.grad.fill_(std::numeric_limits<float>::infinity());
+  optimizer.step();
+  EXPECT_TRUE(parameter.value.equal(before));
+  EXPECT_EQ(state_of(optimizer).at("step/weight").item<float>(), 1);
+  parameter.grad.copy_(tensor({1, 1}));
+  optimizer.step();
+  auto state = state_of(optimizer);
+  EXPECT_TRUE(state.at("max_exp_avg_sq/weight").equal(largest));
+  EXPECT_TRUE(state.at("exp_avg_sq/weight").equal(tensor({4.5, 4.5})));
+  EXPECT_EQ(state.at("step/weight").item<float>(), 2);
+  // Reddi et al. 2018 as torch.optim computes it: 0.46 is the first moment, 8 / (1 - 0.25) the divisor's
+  // square.
+  const double moved = 0.1 * (0.46 / (1 - 0.81)) / (std::sqrt(8 / 0.75) + 1e-8);
+  EXPECT_NEAR(parameter.value[0].item<double>(), before[0].item<double>() - moved, 1e-6);
+  EXPECT_TRUE(parameter.grad.eq(0).all().item<bool>());
+}
+
 TEST(Optimizer, SgdSubtractsTheGradientAndDecay) {
   Parameter parameter = make_parameter("weight", {1, -2});
   OptimizerConfig config = unclipped(OptimizerType::kSgd);

@@ -12,6 +12,8 @@ TEST(TrainState, GoesThroughJson) {
                          .tokens_seen = 5000,
                          .train_seconds = 1.25,
                          .micro_batch_tokens = 512,
+                         .first_epoch = 3,
+                         .source = Json{{"weights_key", "net"}},
                          .best = BestResult{5, 0.125, Json{{"loss", 0.125}}}};
   const TrainState back = train_state_from(Json::parse(to_json(state).dump()));
   EXPECT_EQ(back.step, 7);
@@ -20,13 +22,19 @@ TEST(TrainState, GoesThroughJson) {
   EXPECT_EQ(back.tokens_seen, 5000);
   EXPECT_EQ(back.train_seconds, 1.25);
   EXPECT_EQ(back.micro_batch_tokens, 512);
+  EXPECT_EQ(back.first_epoch, 3);
+  EXPECT_EQ(back.source, (Json{{"weights_key", "net"}}));
   ASSERT_TRUE(back.best);
   EXPECT_EQ(back.best->step, 5);
   EXPECT_EQ(back.best->value, 0.125);
   EXPECT_EQ(back.best->metrics, (Json{{"loss", 0.125}}));
 }
 
-TEST(TrainState, MayHaveNoBest) { EXPECT_FALSE(train_state_from(to_json(TrainState{})).best); }
+TEST(TrainState, MayHaveNoBestAndNoSource) {
+  const TrainState back = train_state_from(to_json(TrainState{}));
+  EXPECT_FALSE(back.best);
+  EXPECT_TRUE(back.source.is_null());
+}
 
 }  // namespace
 }  // namespace finetune
