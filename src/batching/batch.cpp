@@ -10,6 +10,29 @@
 
 namespace finetune {
 
+namespace {
+
+/// Every batch's prefix sums of its rows' targets.
+at::Tensor upload_target_sums(const DeviceDataset& dataset, const std::vector<int64_t>& order,
+                              std::vector<BatchPlan>& plans) {
+  std::vector<int64_t> sums;
+  sums.reserve(order.size() + plans.size());
+  for (BatchPlan& plan : plans) {
+    int64_t sum = 0;
+    sums.push_back(sum);
+    for (int64_t i = plan.begin; i < plan.begin + plan.num_rows; ++i) {
+      const int64_t row = order[static_cast<size_t>(i)];
+      const auto [first, last] = dataset.labels_of(row, row + 1);
+      sum += last - first;
+      sums.push_back(sum);
+    }
+    plan.num_targets = sum;
+  }
+  return upload(sums, dataset.device());
+}
+
+}  // namespace
+
 BatchSource::BatchSource(const DeviceDataset& dataset, const std::vector<int64_t>& order,
                          const std::vector<BatchPlan>& plans)
     : dataset_(&dataset), plans_(plans) {
@@ -23,6 +46,7 @@ BatchSource::BatchSource(const DeviceDataset& dataset, const std::vector<int64_t
       prefix_sums.push_back(sum);
     }
   }
+  if (dataset.has_targets()) cu_targets_ = upload_target_sums(dataset, order, plans_);
   order_ = upload(order, dataset.device());
   cu_seqlens_ = upload(prefix_sums, dataset.device());
 }
@@ -42,15 +66,34 @@ Batch pack_rows(const at::Tensor& arena, const at::Tensor& row_offsets, const at
   return batch;
 }
 
+void pack_targets(const DeviceDataset& dataset, const at::Tensor& rows, const at::Tensor& cu_targets,
+                  int64_t num_targets, Batch& batch) {
+  const auto targets = at::arange(num_targets, cu_targets.options());
+  // A target is of the row before which so many rows end: no size is asked of the device.
+  const auto row_of_target =
+      at::searchsorted(cu_targets.narrow(0, 1, rows.size(0)), targets, /*out_int32=*/false, /*right=*/true);
+  const auto shift = dataset.target_offsets.index_select(0, rows) - cu_targets.narrow(0, 0, rows.size(0));
+  const auto target = targets + shift.index_select(0, row_of_target);
+  batch.positions =
+      dataset.target_positions.index_select(0, target) + batch.cu_seqlens.index_select(0, row_of_target);
+  if (dataset.labels.defined()) batch.labels = dataset.labels.index_select(0, target);
+}
+
 Batch BatchSource::batch(int64_t index) const {
   const BatchPlan& plan = this->plan(index);
   // The batches before this one hold plan.begin rows and one entry more each.
-  const auto cu_seqlens = cu_seqlens_.narrow(0, plan.begin - plans_.front().begin + index, plan.num_rows + 1);
+  const int64_t first_sum = plan.begin - plans_.front().begin + index;
+  const auto cu_seqlens = cu_seqlens_.narrow(0, first_sum, plan.num_rows + 1);
   const auto rows = order_.narrow(0, plan.begin, plan.num_rows);
   at::Tensor labels;
-  if (dataset_->labels.defined()) labels = dataset_->labels.index_select(0, rows);
-  return pack_rows(dataset_->input_ids, dataset_->row_offsets, dataset_->second_segments, rows, cu_seqlens,
-                   std::move(labels), plan);
+  if (dataset_->labels.defined() && !dataset_->has_targets()) labels = dataset_->labels.index_select(0, rows);
+  Batch batch = pack_rows(dataset_->input_ids, dataset_->row_offsets, dataset_->second_segments, rows,
+                          cu_seqlens, std::move(labels), plan);
+  if (dataset_->has_targets()) {
+    pack_targets(*dataset_, rows, cu_targets_.narrow(0, first_sum, plan.num_rows + 1), plan.num_targets,
+                 batch);
+  }
+  return batch;
 }
 
 std::vector<BatchPlan> plan_batches(const std::vector<int32_t>& lengths, const std::vector<int64_t>& order,

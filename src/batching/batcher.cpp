@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "epoch_plan.h"
 #include "finetune/core/error.h"
+#include "finetune/core/log.h"
 #include "finetune/device/random.h"
 #include "prefetcher.h"
 
@@ -104,6 +106,12 @@ StepBatch Batcher::at(int64_t step) {
   const auto end = plan_->order.begin() + std::min((window + 1) * options_.batch_size, dataset_->num_rows());
   result.rows.assign(begin, end);
   for (const int64_t row : result.rows) result.label_weight += label_weights_[static_cast<size_t>(row)];
+  if (result.label_weight == 0 && !std::exchange(warned_of_no_labels_, true)) {
+    spdlog::warn(
+        "step {}: no row of this update has a label that counts (task.ignore_index, task.class_weights): "
+        "it adds nothing. Others may follow",
+        step + 1);
+  }
   return result;
 }
 

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "finetune/device/transfer.h"
+
 namespace finetune {
 namespace {
 
@@ -15,11 +17,33 @@ at::Tensor upload(HostArray<T>& values, c10::Device device) {
   return host.to(device);
 }
 
+/// Items that have a token become targets; the others stay on the host alone.
+void upload_targets(const EncodedDataset& dataset, c10::Device device, DeviceDataset& result) {
+  result.item_offsets.assign(dataset.target_offsets.begin(), dataset.target_offsets.end());
+  result.item_positions.assign(dataset.target_positions.begin(), dataset.target_positions.end());
+  result.item_labels.assign(dataset.labels.begin(), dataset.labels.end());
+  std::vector<int64_t> positions;
+  result.host_target_offsets.push_back(0);
+  for (size_t row = 0; row + 1 < result.item_offsets.size(); ++row) {
+    for (int64_t i = result.item_offsets[row]; i < result.item_offsets[row + 1]; ++i) {
+      const auto item = static_cast<size_t>(i);
+      if (result.item_positions[item] < 0) continue;
+      positions.push_back(result.item_positions[item]);
+      if (!result.item_labels.empty()) result.host_labels.push_back(result.item_labels[item]);
+    }
+    result.host_target_offsets.push_back(static_cast<int64_t>(positions.size()));
+  }
+  result.target_offsets = finetune::upload(result.host_target_offsets, device);
+  result.target_positions = finetune::upload(positions, device);
+  if (!result.item_labels.empty()) result.labels = finetune::upload(result.host_labels, device);
+}
+
 }  // namespace
 
 int64_t DeviceDataset::nbytes() const {
   int64_t bytes = 0;
-  for (const at::Tensor& tensor : {input_ids, row_offsets, second_segments, labels}) {
+  for (const at::Tensor& tensor :
+       {input_ids, row_offsets, second_segments, labels, target_offsets, target_positions}) {
     if (tensor.defined()) bytes += static_cast<int64_t>(tensor.nbytes());
   }
   return bytes;
@@ -27,7 +51,8 @@ int64_t DeviceDataset::nbytes() const {
 
 DeviceDataset DeviceDataset::to(c10::Device device) const {
   DeviceDataset moved = *this;
-  for (at::Tensor* tensor : {&moved.input_ids, &moved.row_offsets, &moved.second_segments, &moved.labels}) {
+  for (at::Tensor* tensor : {&moved.input_ids, &moved.row_offsets, &moved.second_segments, &moved.labels,
+                             &moved.target_offsets, &moved.target_positions}) {
     if (tensor->defined()) *tensor = tensor->to(device);
   }
   return moved;
@@ -38,8 +63,15 @@ DeviceDataset to_device(EncodedDataset dataset, c10::Device device) {
   result.input_ids = upload(dataset.input_ids, device);
   result.row_offsets = upload(dataset.row_offsets, device);
   result.second_segments = upload(dataset.second_segments, device);
-  if (!dataset.labels.empty()) result.labels = upload(dataset.labels, device);
-  result.host_labels.assign(dataset.labels.begin(), dataset.labels.end());
+  if (!dataset.target_offsets.empty()) {
+    upload_targets(dataset, device, result);
+  } else if (!dataset.values.empty()) {
+    result.host_values.assign(dataset.values.begin(), dataset.values.end());
+    result.labels = upload(dataset.values, device).view({dataset.num_rows(), -1});
+  } else if (!dataset.labels.empty()) {
+    result.host_labels.assign(dataset.labels.begin(), dataset.labels.end());
+    result.labels = upload(dataset.labels, device);
+  }
   result.lengths.reserve(static_cast<size_t>(dataset.num_rows()));
   for (int64_t row = 0; row < dataset.num_rows(); ++row) {
     result.lengths.push_back(static_cast<int32_t>(dataset.length(row)));

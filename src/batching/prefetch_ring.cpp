@@ -16,24 +16,36 @@ constexpr size_t kCopiesAhead = 2;
 /// Where the parts of a batch lie in its bytes: an arena of its own rows alone.
 struct Layout {
   int64_t row_offsets = 0;  ///< [B + 1] int64
-  int64_t labels;           ///< [B, ...] of the dataset's type; nothing where it has none
+  int64_t labels;           ///< [B, ...] or [P] of the dataset's type; nothing where it has none
+  int64_t positions;        ///< [P] int64 into the N tokens, where rows have targets
   int64_t cu_seqlens;       ///< [B + 1] int32
   int64_t second_segments;  ///< [B] int32
   int64_t input_ids;        ///< [N] int32
   int64_t size;
 
-  Layout(const BatchPlan& plan, const at::Tensor& all_labels) {
+  Layout(const BatchPlan& plan, const DeviceDataset& dataset) {
     constexpr int64_t kAlignment = 16;
     const auto behind = [](int64_t begin, int64_t bytes) {
       return (begin + bytes + kAlignment - 1) / kAlignment * kAlignment;
     };
-    const int64_t label_bytes =
-        all_labels.defined() ? static_cast<int64_t>(all_labels.nbytes()) / all_labels.size(0) : 0;
     labels = behind(row_offsets, (plan.num_rows + 1) * 8);
-    cu_seqlens = behind(labels, plan.num_rows * label_bytes);
+    positions = behind(labels, num_labels(plan, dataset) * label_bytes(dataset.labels));
+    cu_seqlens = behind(positions, plan.num_targets * 8);
     second_segments = behind(cu_seqlens, (plan.num_rows + 1) * 4);
     input_ids = behind(second_segments, plan.num_rows * 4);
     size = behind(input_ids, plan.num_tokens * 4);
+  }
+
+  static int64_t num_labels(const BatchPlan& plan, const DeviceDataset& dataset) {
+    return dataset.has_targets() ? plan.num_targets : plan.num_rows;
+  }
+
+ private:
+  /// Of one label, or of a row of them.
+  static int64_t label_bytes(const at::Tensor& all_labels) {
+    if (!all_labels.defined()) return 0;
+    const int64_t width = all_labels.dim() > 1 ? all_labels.size(1) : 1;
+    return width * static_cast<int64_t>(all_labels.element_size());
   }
 };
 
@@ -43,12 +55,28 @@ at::Tensor part(const at::Tensor& bytes, int64_t begin, at::IntArrayRef sizes, a
 }
 
 /// The labels within the bytes of a batch; undefined where the dataset has none.
-at::Tensor labels_part(const at::Tensor& bytes, const Layout& layout, int64_t num_rows,
-                       const at::Tensor& all_labels) {
-  if (!all_labels.defined()) return {};
-  std::vector<int64_t> sizes = all_labels.sizes().vec();
-  sizes.front() = num_rows;
-  return part(bytes, layout.labels, sizes, all_labels.scalar_type());
+at::Tensor labels_part(const at::Tensor& bytes, const Layout& layout, const BatchPlan& plan,
+                       const DeviceDataset& dataset) {
+  if (!dataset.labels.defined()) return {};
+  std::vector<int64_t> sizes = dataset.labels.sizes().vec();
+  sizes.front() = Layout::num_labels(plan, dataset);
+  return part(bytes, layout.labels, sizes, dataset.labels.scalar_type());
+}
+
+/// Copies the targets of the rows of a batch: their positions in the batch, and their labels.
+void collect_targets(const DeviceDataset& dataset, const int64_t* rows, const BatchPlan& plan,
+                     const Layout& layout, uint8_t* out) {
+  auto* labels = dataset.labels.defined() ? reinterpret_cast<int64_t*>(out + layout.labels) : nullptr;
+  auto* positions = reinterpret_cast<int64_t*>(out + layout.positions);
+  const auto* cu_seqlens = reinterpret_cast<const int32_t*>(out + layout.cu_seqlens);
+  const auto* all_positions = dataset.target_positions.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < plan.num_rows; ++i) {
+    const auto [first, last] = dataset.labels_of(rows[i], rows[i] + 1);
+    for (int64_t target = first; target < last; ++target) {
+      *positions++ = all_positions[target] + cu_seqlens[i];
+      if (labels != nullptr) *labels++ = dataset.host_labels[static_cast<size_t>(target)];
+    }
+  }
 }
 
 /// Copies the rows of a batch out of the arena.
@@ -72,8 +100,10 @@ void collect(const DeviceDataset& dataset, const int64_t* rows, const BatchPlan&
     row_offsets[i + 1] = end;
     cu_seqlens[i + 1] = static_cast<int32_t>(end);
   }
-  if (dataset.labels.defined()) {
-    at::Tensor labels = labels_part(bytes, layout, plan.num_rows, dataset.labels);
+  if (dataset.has_targets()) {
+    collect_targets(dataset, rows, plan, layout, out);
+  } else if (dataset.labels.defined()) {
+    at::Tensor labels = labels_part(bytes, layout, plan, dataset);
     at::index_select_out(labels, dataset.labels, 0,
                          at::from_blob(const_cast<int64_t*>(rows), {plan.num_rows}, at::kLong));
   }
@@ -121,7 +151,12 @@ void PrefetchRing::fill(const Ticket& ticket) {
   const auto plan = plans_->at(ticket.position.epoch);
   Slot& mine = slot(ticket.number);  // nobody else touches it until it is committed
   mine.plan = plan->micro_batches[static_cast<size_t>(ticket.position.index)];
-  const Layout layout(mine.plan, dataset_.labels);
+  for (int64_t i = 0; dataset_.has_targets() && i < mine.plan.num_rows; ++i) {
+    const int64_t row = plan->order[static_cast<size_t>(mine.plan.begin + i)];
+    const auto [first_target, last_target] = dataset_.labels_of(row, row + 1);
+    mine.plan.num_targets += last_target - first_target;
+  }
+  const Layout layout(mine.plan, dataset_);
   if (!mine.staging.defined() || mine.staging.numel() < layout.size) {
     mine.staging = staging_buffer({layout.size * 3 / 2}, at::kByte, device_);
   }
@@ -178,7 +213,7 @@ bool PrefetchRing::ready() {
 
 void PrefetchRing::start_copy(Slot& slot) {
   const c10::OptionalStreamGuard on(copy_stream_);
-  const int64_t size = Layout(slot.plan, dataset_.labels).size;
+  const int64_t size = Layout(slot.plan, dataset_).size;
   Upload upload{.bytes = at::empty({size}, at::TensorOptions(at::kByte).device(device_)),
                 .plan = slot.plan,
                 .copied = DeviceEvent(device_)};
@@ -214,15 +249,19 @@ Batch PrefetchRing::take() {
     upload.bytes.record_stream(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
   }
   const BatchPlan& plan = upload.plan;
-  const Layout layout(plan, dataset_.labels);
+  const Layout layout(plan, dataset_);
   const auto int32s = [&](int64_t begin, int64_t count) {
     return part(upload.bytes, begin, {count}, at::kInt);
   };
-  return pack_rows(int32s(layout.input_ids, plan.num_tokens),
-                   part(upload.bytes, layout.row_offsets, {plan.num_rows + 1}, at::kLong),
-                   int32s(layout.second_segments, plan.num_rows), row_numbers_.narrow(0, 0, plan.num_rows),
-                   int32s(layout.cu_seqlens, plan.num_rows + 1),
-                   labels_part(upload.bytes, layout, plan.num_rows, dataset_.labels), plan);
+  Batch batch = pack_rows(
+      int32s(layout.input_ids, plan.num_tokens),
+      part(upload.bytes, layout.row_offsets, {plan.num_rows + 1}, at::kLong),
+      int32s(layout.second_segments, plan.num_rows), row_numbers_.narrow(0, 0, plan.num_rows),
+      int32s(layout.cu_seqlens, plan.num_rows + 1), labels_part(upload.bytes, layout, plan, dataset_), plan);
+  if (dataset_.has_targets()) {
+    batch.positions = part(upload.bytes, layout.positions, {plan.num_targets}, at::kLong);
+  }
+  return batch;
 }
 
 }  // namespace finetune

@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "finetune/core/error.h"
 #include "finetune/core/file.h"
+#include "finetune/core/text.h"
 #include "finetune/device/device.h"
 #include "finetune/train/predict.h"
 #include "model_input.h"
@@ -18,11 +19,17 @@ struct EvalOptions {
   std::filesystem::path predictions;
 };
 
+/// A row's label, or its list of labels, as the file has them.
+Json gold_json(const Row& row, LabelShape shape, const std::string& separator) {
+  if (row.labels) return *row.labels;
+  if (shape == LabelShape::kClasses && row.label) return split_at(*row.label, separator);
+  return row.label.value_or("");
+}
+
 /// One line of `--predictions`: the row, its gold label, and the answer.
-std::string prediction_line(const Prediction& prediction) {
-  Json line{{"text", prediction.row.text}};
-  if (prediction.row.text_pair) line["text_pair"] = *prediction.row.text_pair;
-  line["gold"] = prediction.row.label.value_or("");
+std::string prediction_line(const Prediction& prediction, const DataConfig& data) {
+  Json line = row_json(prediction.row);
+  line["gold"] = gold_json(prediction.row, data.label_shape, data.label_separator);
   line.update(prediction.answer);
   return line.dump() + "\n";
 }
@@ -36,7 +43,9 @@ int run_eval(const EvalOptions& options) {
   if (!options.predictions.empty()) predictions = std::make_unique<OutputFile>(options.predictions);
   PredictionSink sink;
   if (predictions)
-    sink = [&](const Prediction& prediction) { predictions->write(prediction_line(prediction)); };
+    sink = [&](const Prediction& prediction) {
+      predictions->write(prediction_line(prediction, trained.data));
+    };
 
   const Json metrics = evaluate_rows(trained, device.device, *reader, sink);
   if (predictions) predictions->close();

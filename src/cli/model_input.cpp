@@ -14,11 +14,9 @@ ColumnName column(const std::string& text) {
   return {text, {}};
 }
 
-const std::map<std::string, DataFormat> kFormats{{"auto", DataFormat::kAuto},
-                                                 {"csv", DataFormat::kCsv},
-                                                 {"tsv", DataFormat::kTsv},
-                                                 {"jsonl", DataFormat::kJsonl},
-                                                 {"folder", DataFormat::kFolder}};
+const std::map<std::string, DataFormat> kFormats{
+    {"auto", DataFormat::kAuto},   {"csv", DataFormat::kCsv},     {"tsv", DataFormat::kTsv},
+    {"jsonl", DataFormat::kJsonl}, {"conll", DataFormat::kConll}, {"folder", DataFormat::kFolder}};
 const std::map<std::string, TextEncoding> kEncodings{{"utf-8", TextEncoding::kUtf8},
                                                      {"utf-8-replace", TextEncoding::kUtf8Replace},
                                                      {"latin-1", TextEncoding::kLatin1},
@@ -33,11 +31,19 @@ void add_model_input_flags(CLI::App& command, ModelInputFlags& flags) {
   command.add_option("--text", flags.text, "Column of the text (name, or number from 0)");
   command.add_option("--text-pair", flags.text_pair, "Column of the second text");
   command.add_option("--label", flags.label, "Column of the label");
-  command.add_option("--format", flags.format, "csv, tsv, jsonl or folder; default by the file's name")
+  command
+      .add_option("--format", flags.format, "csv, tsv, jsonl, conll or folder; default by the file's name")
       ->check(CLI::IsMember(kFormats));
   command.add_option("--encoding", flags.encoding, "utf-8, utf-8-replace, latin-1 or utf-16")
       ->check(CLI::IsMember(kEncodings));
   command.add_option("--max-length", flags.max_length, "Tokens a row")->check(CLI::Range(1, 1 << 20));
+}
+
+Json row_json(const Row& row) {
+  Json line = Json::object();
+  if (row.items.empty() || !row.text.empty()) line["text"] = row.text;
+  if (row.text_pair) line["text_pair"] = *row.text_pair;
+  return line;
 }
 
 DataConfig with_flags(DataConfig data, const ModelInputFlags& flags) {

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "finetune/config/run_config.h"
+#include "finetune/core/json.h"
+#include "finetune/data/row_reader.h"
 
 namespace finetune::cli {
 
@@ -20,6 +22,9 @@ struct ModelInputFlags {
 };
 
 void add_model_input_flags(CLI::App& command, ModelInputFlags& flags);
+
+/// How a line of output begins: the row's texts. Items are part of its answer.
+Json row_json(const Row& row);
 
 /// `data` (what the model remembers) with the flags that were given.
 DataConfig with_flags(DataConfig data, const ModelInputFlags& flags);

@@ -1,6 +1,7 @@
 #include "commands.h"
 #include "finetune/config/load.h"
 #include "finetune/core/error.h"
+#include "finetune/train/headline.h"
 #include "finetune/train/run.h"
 
 namespace finetune::cli {
@@ -22,11 +23,7 @@ int run_train(TrainOptions options, bool quiet) {
   const Json summary = run(config, options.run);
   spdlog::info("model: {}", (config.output_dir / "model").string());
   for (const auto& [split, metrics] : summary.at("metrics").items()) {
-    if (metrics.contains("accuracy")) {
-      spdlog::info("{}: accuracy {:.4f}, macro F1 {:.4f}, loss {:.4f}", split,
-                   metrics.at("accuracy").get<double>(), metrics.at("macro_f1").get<double>(),
-                   metrics.at("loss").get<double>());
-    }
+    if (metrics.contains("loss")) spdlog::info("{}: {}", split, headline(metrics));
   }
   return static_cast<int>(ExitCode::kOk);
 }

@@ -1,6 +1,10 @@
 #include "cross_checks.h"
 
+#include <algorithm>
+
 #include "finetune/core/json.h"
+#include "finetune/core/text.h"
+#include "metric_names.h"
 
 namespace finetune::config {
 namespace {
@@ -31,7 +35,7 @@ void check_columns(const DataConfig& data, std::vector<Conflict>& conflicts) {
 
 void check_header(const DataConfig& data, std::vector<Conflict>& conflicts) {
   if (data.header != HeaderMode::kAbsent || data.format == DataFormat::kJsonl ||
-      data.format == DataFormat::kFolder)
+      data.format == DataFormat::kFolder || data.format == DataFormat::kConll)
     return;
   const auto needs_number = [&](const char* pointer, const ColumnName& column) {
     if (column.index) return;
@@ -45,8 +49,86 @@ void check_header(const DataConfig& data, std::vector<Conflict>& conflicts) {
   needs_number("/data/label", data.label);
 }
 
+/// Keys that mean something for some tasks only.
+void check_task(const RunConfig& config, std::vector<Conflict>& conflicts) {
+  const TaskConfig& task = config.task;
+  const TaskConfig defaults;
+  const bool one_class =
+      task.type == TaskType::kSequenceClassification || task.type == TaskType::kTokenClassification;
+  const bool several = task.type == TaskType::kMultiLabelClassification;
+  const auto needs = [&](bool given, bool fits, const char* pointer, const char* tasks) {
+    if (!given || fits) return;
+    conflicts.push_back(
+        {{pointer, "/task/type"},
+         "means something for " + std::string(tasks) + " only; unset it, or change task.type"});
+  };
+  constexpr const char* kOneClass = "sequence_classification and token_classification";
+  needs(task.label_smoothing > 0, one_class, "/task/label_smoothing", kOneClass);
+  needs(task.loss == LossType::kFocal, one_class, "/task/loss", kOneClass);
+  needs(!task.class_weights.empty(), one_class, "/task/class_weights", kOneClass);
+  needs(!task.pos_weight.empty(), several, "/task/pos_weight", "multi_label_classification");
+  needs(task.threshold != defaults.threshold, several, "/task/threshold", "multi_label_classification");
+  needs(!task.labels.empty(), task.type != TaskType::kRegression, "/task/labels", "tasks with classes");
+  if (task.loss == LossType::kFocal && task.label_smoothing > 0) {
+    conflicts.push_back({{"/task/label_smoothing", "/task/loss"},
+                         "the focal loss has no smoothed form here; unset one of the two"});
+  }
+  const auto fits_labels = [&](const LabelWeights& weights, const char* pointer) {
+    if (task.labels.empty()) return;
+    if (!weights.values.empty() && weights.values.size() != task.labels.size()) {
+      conflicts.push_back({{pointer, "/task/labels"},
+                           "found " + std::to_string(weights.values.size()) + " weights for the " +
+                               std::to_string(task.labels.size()) + " task.labels; expected one for each"});
+    }
+    for (const auto& [label, weight] : weights.by_label) {
+      if (std::find(task.labels.begin(), task.labels.end(), label) != task.labels.end()) continue;
+      const auto near = nearest_name(label, task.labels);
+      conflicts.push_back({{pointer, "/task/labels"},
+                           "found a weight for \"" + label + "\", which is none of task.labels" +
+                               (near ? " (did you mean \"" + *near + "\"?)" : std::string()) +
+                               "; correct the name, or remove it"});
+    }
+  };
+  fits_labels(task.class_weights, "/task/class_weights");
+  fits_labels(task.pos_weight, "/task/pos_weight");
+  const auto& metrics = metric_names(task.type);
+  if (std::find(metrics.begin(), metrics.end(), config.checkpoint.metric) == metrics.end()) {
+    conflicts.push_back({{"/checkpoint/metric", "/task/type"},
+                         "found \"" + config.checkpoint.metric +
+                             "\", which this task.type does not measure; expected " +
+                             join_some(metrics, metrics.size())});
+  }
+}
+
+void check_items(const RunConfig& config, std::vector<Conflict>& conflicts) {
+  const DataConfig& data = config.data;
+  const auto refuse = [&](bool wrong, std::vector<std::string> pointers, const char* message) {
+    if (wrong) conflicts.push_back({std::move(pointers), message});
+  };
+  const bool given = data.tokens || data.fields || data.positions;
+  const char* first = data.fields ? "/data/fields" : data.positions ? "/data/positions" : "/data/tokens";
+  refuse(given && config.task.type != TaskType::kTokenClassification, {first, "/task/type"},
+         "rows with a label for each item are for token_classification only; set task.type, or unset it");
+  refuse((data.tokens && (data.fields || data.positions)) || (data.fields && data.positions),
+         {first, "/data/tokens", "/data/positions"},
+         "words (data.tokens), data.fields and data.positions exclude each other; keep one");
+  refuse(given && data.text_pair.has_value(), {"/data/text_pair", first},
+         "rows with a label for each item have one text; unset data.text_pair");
+  refuse(given && (data.format == DataFormat::kCsv || data.format == DataFormat::kTsv ||
+                   data.format == DataFormat::kFolder),
+         {"/data/format", first},
+         "lists of items come from jsonl files, or from conll for words; change data.format");
+  refuse(
+      data.format == DataFormat::kConll && !data.tokens, {"/data/format", "/task/type"},
+      "conll files hold words with tags; set task.type to \"token_classification\" without data.fields and "
+      "data.positions");
+  refuse(data.format == DataFormat::kFolder &&
+             (data.label_shape == LabelShape::kClasses || data.label_shape == LabelShape::kValue),
+         {"/data/format", "/task/type"}, "a folder a class gives a row one class; use csv, tsv or jsonl");
+}
+
 void check_data(const DataConfig& data, std::vector<Conflict>& conflicts) {
-  check_columns(data, conflicts);
+  if (!data.tokens) check_columns(data, conflicts);
   check_header(data, conflicts);
   if (data.truncation == Truncation::kOnlySecond && !data.text_pair) {
     conflicts.push_back(
@@ -64,7 +146,8 @@ void check_data(const DataConfig& data, std::vector<Conflict>& conflicts) {
         {{"/data/text_pair", "/data/format"},
          "a folder's files hold one text each; unset data.text_pair, or use csv, tsv or jsonl"});
   }
-  if (data.delimiter && (data.format == DataFormat::kFolder || data.format == DataFormat::kJsonl)) {
+  if (data.delimiter && (data.format == DataFormat::kFolder || data.format == DataFormat::kJsonl ||
+                         data.format == DataFormat::kConll)) {
     conflicts.push_back({{"/data/delimiter", "/data/format"},
                          "only csv and tsv have a delimiter; unset data.delimiter, or change data.format"});
   }
@@ -74,6 +157,8 @@ void check_data(const DataConfig& data, std::vector<Conflict>& conflicts) {
 
 std::vector<Conflict> find_conflicts(const RunConfig& config) {
   std::vector<Conflict> conflicts;
+  check_task(config, conflicts);
+  check_items(config, conflicts);
   check_data(config.data, conflicts);
   const auto& max_steps = config.train.max_steps;
   if (max_steps && config.schedule.warmup >= 1 && config.schedule.warmup > static_cast<double>(*max_steps)) {

@@ -3,6 +3,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "metric_names.h"
+
 namespace finetune::config {
 namespace {
 
@@ -89,14 +91,34 @@ class Section {
 
 constexpr auto kTaskKeys = [](auto& s) {
   using T = TaskConfig;
-  s.key("type", &T::type, Choice<TaskType>{{{TaskType::kSequenceClassification, "sequence_classification"}}},
-        "What is learned.");
+  s.key("type", &T::type,
+        Choice<TaskType>{{{TaskType::kSequenceClassification, "sequence_classification"},
+                          {TaskType::kMultiLabelClassification, "multi_label_classification"},
+                          {TaskType::kRegression, "regression"},
+                          {TaskType::kTokenClassification, "token_classification"}}},
+        "What is learned: a class, any number of classes or a number for each row, or a class for each of a "
+        "row's "
+        "words (data.tokens), fields (data.fields) or places (data.positions).");
   s.key("labels", &T::labels, ClassNames{},
         "The classes in the order of their ids. Empty: learned from the training data, sorted.");
-  s.key("ignore_index", &T::ignore_index, integer(),
-        "A row with this label id adds nothing to loss or metrics.");
+  s.key("ignore_index", &T::ignore_index, integer(), "A label with this id adds nothing to loss or metrics.");
   s.key("label_smoothing", &T::label_smoothing, fraction(),
         "The share of the target that is spread evenly over all classes.");
+  s.key("loss", &T::loss,
+        Choice<LossType>{{{LossType::kCrossEntropy, "cross_entropy"}, {LossType::kFocal, "focal"}}},
+        "The loss of a class. focal: rows that are answered well already count less.");
+  s.key("focal_gamma", &T::focal_gamma, at_least(0),
+        "How much less: a row counts (1 - probability)^focal_gamma.");
+  s.key(
+      "class_weights", &T::class_weights, LabelWeightsKind{},
+      "What each class weighs in the loss: a list in the order of the labels, an object from label to weight "
+      "(others 1), or \"balanced\": rows / (classes * rows of the class), of the training data.");
+  s.key("pos_weight", &T::pos_weight, LabelWeightsKind{},
+        "For multi_label_classification, what a class weighs where it holds: as class_weights; \"balanced\": "
+        "rows "
+        "without it / rows with it.");
+  s.key("threshold", &T::threshold, Number{.low = 0, .above_low = true, .end = 1.0},
+        "For multi_label_classification: the probability from which on a class is said to hold.");
 };
 
 constexpr auto kModelKeys = [](auto& s) {
@@ -135,8 +157,10 @@ constexpr auto kDataFileKeys = [](auto& s) {
                             {DataFormat::kCsv, "csv"},
                             {DataFormat::kTsv, "tsv"},
                             {DataFormat::kJsonl, "jsonl"},
+                            {DataFormat::kConll, "conll"},
                             {DataFormat::kFolder, "folder"}}},
-        "Layout of the files; auto goes by their names. folder: one folder a class, one text a file.");
+        "Layout of the files; auto goes by their names. conll: a word and its tag a line (data.text and "
+        "data.label may be numbers of columns). folder: one folder a class, one text a file.");
   s.key("encoding", &T::encoding,
         Choice<TextEncoding>{{{TextEncoding::kUtf8, "utf-8"},
                               {TextEncoding::kUtf8Replace, "utf-8-replace"},
@@ -155,7 +179,23 @@ constexpr auto kDataKeys = [](auto& s) {
   kDataFileKeys(s);
   s.key("text", &T::text, Column{}, "The column with the text: a name, or a number from 0.");
   s.key("text_pair", &T::text_pair, Column{}, "The column with a second text. Unset: rows have one text.");
-  s.key("label", &T::label, Column{}, "The column with the label.");
+  s.key("label", &T::label, Column{},
+        "The column with the label, or with a list of them. Unset: label; tags for words.");
+  s.key("label_separator", &T::label_separator, Text{},
+        "For multi_label_classification: what stands between the labels of a row in one field.");
+  s.key("tokens", &T::tokens, Column{},
+        "For token_classification: the key with a list of words, each with a label. Unset: tokens.");
+  s.key(
+      "fields", &T::fields, Column{},
+      "For token_classification: the key with a list of texts that follow the row's text, each after a mark "
+      "([CLS] text [SEP] [CLS] field [SEP]...) at which its label is learned.");
+  s.key("positions", &T::positions, Column{},
+        "For token_classification: the key with a list of places in the row's text, each with a label.");
+  s.key(
+      "position_unit", &T::position_unit,
+      Choice<PositionUnit>{{{PositionUnit::kTokens, "tokens"}, {PositionUnit::kCharacters, "characters"}}},
+      "What data.positions count, from 0: tokens of the encoded row, special ones included, or characters of "
+      "its text.");
   s.key("max_length", &T::max_length, integer(3, 1 << 20),
         "The most tokens of a row, special tokens included. Clamped to what the model has positions for.");
   s.key("truncation", &T::truncation,
@@ -249,10 +289,10 @@ constexpr auto kCheckpointKeys = [](auto& s) {
         "How often the state is saved; it is saved at the end anyhow.");
   s.key("keep_last", &T::keep_last, integer(1), "How many of the newest checkpoints are kept.");
   s.key("keep_best", &T::keep_best, Boolean{}, "Keep the checkpoint with the best validation metric too.");
-  s.key("metric", &T::metric, one_of({"loss", "accuracy", "macro_f1", "matthews_correlation"}),
+  s.key("metric", &T::metric, one_of(metric_names()),
         "The validation metric that makes a checkpoint the best.");
   s.key("mode", &T::mode, one_of({"auto", "min", "max"}),
-        "Whether a small or a large metric is good. auto: min for loss, max for the others.");
+        "Whether a small or a large metric is good. auto: min for loss, mse and mae, max for the others.");
 };
 
 constexpr auto kLoggingKeys = [](auto& s) {

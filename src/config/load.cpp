@@ -188,6 +188,12 @@ void Reader::fill_dependent_defaults() {
   if (!given_.contains("/optimizer/weight_decay") && config_.optimizer.type != OptimizerType::kAdamW) {
     config_.optimizer.weight_decay = 0;
   }
+  DataConfig& data = config_.data;
+  data.label_shape = label_shape(config_.task.type);
+  if (config_.task.type == TaskType::kTokenClassification && !data.fields && !data.positions) {
+    if (!data.tokens) data.tokens = ColumnName{"tokens", {}};
+    if (!given_.contains("/data/label")) data.label = ColumnName{"tags", {}};
+  }
   if (!config_.train.epochs && !config_.train.max_steps) config_.train.epochs = 3;
   if (!given_.contains("/output_dir")) {
     config_.output_dir = (document_.origin("").base / config_.output_dir).lexically_normal();

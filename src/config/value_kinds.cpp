@@ -309,6 +309,42 @@ Json RenameRules::schema() const {
   return {{"type", "array"}, {"items", pair}};
 }
 
+Refusal LabelWeightsKind::read(const Json& value, const std::filesystem::path& base,
+                               LabelWeights& out) const {
+  if (value == "balanced") {
+    out = {.balanced = true, .values = {}, .by_label = {}};
+    return {};
+  }
+  if (!value.is_structured() || value.empty()) {
+    return refuse(value, "a list of numbers, an object from label to number, or \"balanced\"");
+  }
+  LabelWeights weights;
+  const Number weight = at_least(0);
+  for (const auto& [place, item] : value.items()) {
+    double number = 0;
+    if (auto refusal = weight.read(item, base, number))
+      return Mismatch{(Json::json_pointer() / place).to_string(), refusal->message};
+    if (value.is_array()) weights.values.push_back(number);
+  }
+  if (value.is_object()) weights.by_label = value.get<std::map<std::string, double>>();
+  out = std::move(weights);
+  return {};
+}
+
+Json LabelWeightsKind::write(const LabelWeights& value) const {
+  if (value.balanced) return "balanced";
+  if (!value.values.empty()) return value.values;
+  if (!value.by_label.empty()) return value.by_label;
+  return nullptr;
+}
+
+Json LabelWeightsKind::schema() const {
+  const Json weight = at_least(0).schema();
+  return {{"anyOf", Json::array({{{"type", "array"}, {"items", weight}, {"minItems", 1}},
+                                 {{"type", "object"}, {"additionalProperties", weight}, {"minProperties", 1}},
+                                 {{"const", "balanced"}}})}};
+}
+
 std::string escape_variables(const std::string& text) {
   std::string escaped;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -292,6 +292,13 @@ struct RenameRules {
   Json schema() const;
 };
 
+/// What labels weigh: a list of numbers, an object from label to number, or "balanced".
+struct LabelWeightsKind {
+  Refusal read(const Json& value, const std::filesystem::path& base, LabelWeights& out) const;
+  Json write(const LabelWeights& value) const;
+  Json schema() const;
+};
+
 /// `${` in a string of the config reads the environment; this writes it so that it does not.
 std::string escape_variables(const std::string& text);
 

@@ -82,6 +82,28 @@ size_t find_invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
+std::vector<std::string> split_at_blanks(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
+  std::vector<std::string> parts;
+  size_t begin = text.find_first_not_of(kBlanks);
+  while (begin != std::string_view::npos) {
+    const size_t end = std::min(text.find_first_of(kBlanks, begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = text.find_first_not_of(kBlanks, end);
+  }
+  return parts;
+}
+
+std::vector<std::string> split_at(std::string_view text, std::string_view separator) {
+  std::vector<std::string> parts;
+  while (true) {
+    const size_t end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + separator.size());
+  }
+}
+
 std::string with_thousands(long long number) {
   std::string digits = std::to_string(number);
   if (number < 0) digits.erase(0, 1);  // not by negation: the smallest number has no opposite

@@ -153,7 +153,8 @@ class DelimitedReader : public RowReader {
                   char delimiter)
       : source_(path, config.encoding),
         parser_(source_, delimiter),
-        label_required_(labels == LabelPresence::kRequired) {
+        label_required_(labels == LabelPresence::kRequired),
+        several_labels_(config.label_shape == LabelShape::kClasses) {
     if (!source_.extend()) {
       throw_data_error(path, 0, "empty file, expected rows; check that it was written to the end");
     }
@@ -178,8 +179,11 @@ class DelimitedReader : public RowReader {
     row.text.assign(record_.fields[text_]);
     assign(row.text_pair, pair_);
     assign(row.label, label_);
+    row.labels.reset();
     if (label_ && row.label->empty()) {
-      if (label_required_) {
+      if (several_labels_) {
+        row.labels.emplace();  // no class holds
+      } else if (label_required_) {
         throw_data_error(source_.path(), record_.line,
                          "the label is empty, expected a class; fill it in or remove the row");
       }
@@ -227,6 +231,7 @@ class DelimitedReader : public RowReader {
   bool record_pending_ = false;  // the first record is a row, and is still to be returned
   bool has_header_ = false;
   bool label_required_;
+  bool several_labels_;
   size_t num_columns_ = 0;
   size_t text_ = 0;
   std::optional<size_t> pair_;

@@ -9,7 +9,8 @@
 #include "finetune/core/hash.h"
 #include "finetune/core/signals.h"
 #include "finetune/data/encoded_rows.h"
-#include "finetune/data/message.h"
+#include "item_encoder.h"
+#include "label_encoder.h"
 #include "row_stream.h"
 
 namespace finetune {
@@ -25,17 +26,25 @@ constexpr size_t kBytesPerPiece = size_t{8} << 20;
 struct Block {
   std::vector<int32_t> ids;
   std::vector<RowShape> shapes;
+  std::vector<int32_t> positions;      ///< of the rows' items, where they have any
+  std::vector<int64_t> position_ends;  ///< of each row in `positions`
   std::exception_ptr error;
 };
 
 /// Of the rows whose texts are there.
-void encode_block(const TextDataset& rows, int64_t first, int64_t last, RowEncoder& encoder,
-                  const EncodeOptions& options, Block& block) {
+void encode_block(const TextDataset& rows, int64_t first, int64_t last, const Tokenizer& tokenizer,
+                  RowEncoder& encoder, const EncodeOptions& options, Block& block) {
   block.shapes.reserve(static_cast<size_t>(last - first));
   for (int64_t row = first; row < last; ++row) {
     const auto index = static_cast<size_t>(row);
-    const auto pair = rows.pairs.empty() ? std::nullopt : std::optional<std::string_view>(rows.pairs[index]);
     try {
+      if (rows.item_kind != ItemKind::kNone) {
+        block.shapes.push_back(append_items(rows, index, tokenizer, options, block.ids, block.positions));
+        block.position_ends.push_back(static_cast<int64_t>(block.positions.size()));
+        continue;
+      }
+      const auto pair =
+          rows.pairs.empty() ? std::nullopt : std::optional<std::string_view>(rows.pairs[index]);
       block.shapes.push_back(encoder.append(rows.texts[index], pair, options, block.ids));
     } catch (const DataError& error) {
       const int64_t rows_before = rows.num_rows() - static_cast<int64_t>(rows.texts.size());
@@ -59,7 +68,7 @@ std::vector<Block> encode_blocks(const TextDataset& rows, const Tokenizer& token
       if (index >= blocks.size()) return;
       const int64_t first = static_cast<int64_t>(index) * kRowsPerBlock;
       try {
-        encode_block(rows, first, std::min(first + kRowsPerBlock, num_rows), *encoder, options,
+        encode_block(rows, first, std::min(first + kRowsPerBlock, num_rows), tokenizer, *encoder, options,
                      blocks[index]);
       } catch (...) {
         blocks[index].error = std::current_exception();
@@ -82,22 +91,6 @@ std::vector<Block> encode_blocks(const TextDataset& rows, const Tokenizer& token
   return blocks;
 }
 
-HostArray<int64_t> encode_labels(const TextDataset& rows, const LabelMap& labels, int64_t ignore_index) {
-  HostArray<int64_t> ids;
-  for (size_t row = 0; row < rows.labels.size(); ++row) {
-    const std::string& label = rows.labels[row];
-    const auto id = label.empty() ? ignore_index : labels.id(label);
-    if (!id) {
-      throw DataError(rows.place(static_cast<int64_t>(row)) + ": label " + shown(label) +
-                      " is not known; the " + std::to_string(labels.size()) + " known labels are " +
-                      shown_list(labels.names()) + suggestion(label, labels.names()) +
-                      "; correct the row, or train with data (or task.labels) that has this label");
-    }
-    ids.push_back(*id);
-  }
-  return ids;
-}
-
 /// Joins encoded blocks.
 class Arena {
  public:
@@ -112,6 +105,7 @@ class Arena {
         dataset_.num_truncated += shape.truncated ? 1 : 0;
         truncated_.push_back(shape.truncated);
       }
+      append_targets(block);
     }
   }
 
@@ -119,6 +113,14 @@ class Arena {
   std::vector<bool> take_truncated() { return std::move(truncated_); }
 
  private:
+  void append_targets(const Block& block) {
+    if (block.position_ends.empty()) return;
+    if (dataset_.target_offsets.empty()) dataset_.target_offsets.push_back(0);
+    const int64_t before = dataset_.target_offsets.back();
+    for (const int64_t end : block.position_ends) dataset_.target_offsets.push_back(before + end);
+    dataset_.target_positions.append(block.positions.data(), block.positions.data() + block.positions.size());
+  }
+
   EncodedDataset dataset_;
   std::vector<bool> truncated_;
 };
@@ -126,6 +128,7 @@ class Arena {
 std::string fingerprint(const EncodedDataset& dataset) {
   Xxh3 hash;
   EncodedDataset::visit_arrays(dataset, [&](const char*, const auto& values) {
+    if (values.empty()) return;  // what a task has none of leaves the hash as it was
     const uint64_t size = values.size();
     hash.update(&size, sizeof(size));
     hash.update(values.data(), values.num_bytes());
@@ -138,11 +141,12 @@ std::string fingerprint(const EncodedDataset& dataset) {
 EncodedDataset encode_dataset(const TextDataset& rows, const Tokenizer& tokenizer,
                               const EncodeOptions& options, const LabelMap& labels, int threads,
                               int64_t ignore_index) {
-  HostArray<int64_t> label_ids = encode_labels(rows, labels, ignore_index);
+  EncodedLabels encoded = encode_labels(rows, labels, ignore_index);
   Arena arena;
   arena.append(encode_blocks(rows, tokenizer, options, threads));
   EncodedDataset dataset = arena.take_dataset();
-  dataset.labels = std::move(label_ids);
+  dataset.labels = std::move(encoded.ids);
+  dataset.values = std::move(encoded.values);
   dataset.num_replaced = rows.num_replaced;
   dataset.fingerprint = fingerprint(dataset);
   return dataset;
@@ -158,6 +162,8 @@ EncodedRows encode_files(const std::vector<std::filesystem::path>& files, const 
     arena.append(encode_blocks(result.rows, tokenizer, options, threads));
     result.rows.texts.clear();
     result.rows.pairs.clear();
+    result.rows.items.clear();
+    result.rows.positions.clear();
   }
   result.dataset = arena.take_dataset();
   result.truncated = arena.take_truncated();
@@ -166,7 +172,9 @@ EncodedRows encode_files(const std::vector<std::filesystem::path>& files, const 
 
 EncodedDataset with_labels(EncodedRows rows, const LabelMap& labels, int64_t ignore_index) {
   EncodedDataset dataset = std::move(rows.dataset);
-  dataset.labels = encode_labels(rows.rows, labels, ignore_index);
+  EncodedLabels encoded = encode_labels(rows.rows, labels, ignore_index);
+  dataset.labels = std::move(encoded.ids);
+  dataset.values = std::move(encoded.values);
   dataset.num_replaced = rows.rows.num_replaced;
   dataset.fingerprint = fingerprint(dataset);
   return dataset;

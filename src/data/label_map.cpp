@@ -34,11 +34,13 @@ LabelMap::LabelMap(std::vector<std::string> names) : names_(std::move(names)) {
   }
 }
 
-LabelMap LabelMap::learn(const StringColumn& labels) {
+LabelMap LabelMap::learn(const StringColumn& labels, int64_t ignore_index) {
   LabelMap seen;
   for (const std::string& label : labels) {
     if (!label.empty() && seen.ids_.try_emplace(label, 0).second) seen.names_.push_back(label);
   }
+  const bool may_be_class = ignore_index >= 0 && ignore_index < static_cast<int64_t>(seen.names_.size());
+  if (!may_be_class) std::erase(seen.names_, std::to_string(ignore_index));
   std::vector<std::pair<int64_t, std::string>> numbered;
   for (const std::string& name : seen.names_) {
     const auto number = as_integer(name);

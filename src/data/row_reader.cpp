@@ -5,6 +5,8 @@
 #include <system_error>
 
 #include "finetune/core/error.h"
+#include "finetune/core/text.h"
+#include "finetune/data/encoded_dataset.h"
 #include "finetune/data/message.h"
 #include "finetune/data/readers.h"
 #include "finetune/data/text_source.h"
@@ -47,6 +49,8 @@ DataFormat format_by_name(const fs::path& path, const DataConfig& config) {
   const std::string extension = lower_extension(path);
   if (extension == ".csv") return DataFormat::kCsv;
   if (extension == ".tsv" || extension == ".tab") return DataFormat::kTsv;
+  if (extension == ".conll" || extension == ".iob" || extension == ".iob2" || extension == ".bio")
+    return DataFormat::kConll;
   if (extension == ".jsonl" || extension == ".ndjson" || extension == ".json") return DataFormat::kJsonl;
   if (config.delimiter) return DataFormat::kCsv;
   if (extension == ".parquet") {
@@ -59,7 +63,7 @@ DataFormat format_by_name(const fs::path& path, const DataConfig& config) {
   throw_data_error(path, 0,
                    "the format cannot be told from the name (" +
                        (extension.empty() ? std::string("no extension") : "extension " + shown(extension)) +
-                       "), expected .csv, .tsv, .jsonl or a folder a class; set data.format");
+                       "), expected .csv, .tsv, .jsonl, .conll or a folder a class; set data.format");
 }
 
 char delimiter_for(const DataConfig& config, char fallback) {
@@ -74,13 +78,19 @@ char delimiter_for(const DataConfig& config, char fallback) {
 
 class PlainLineReader : public RowReader {
  public:
-  PlainLineReader(const fs::path& path, TextEncoding encoding) : source_(path, encoding), lines_(source_) {}
+  PlainLineReader(const fs::path& path, TextEncoding encoding, bool words)
+      : source_(path, encoding), lines_(source_), words_(words) {}
 
   bool next(Row& row) override {
     std::string_view line;
     if (!lines_.next(line)) return false;
     num_replaced_rows_ += lines_.take_replaced();
-    row.text.assign(line);
+    row.items.clear();
+    if (words_) {
+      row.items = split_at_blanks(line);
+    } else {
+      row.text.assign(line);
+    }
     row.text_pair.reset();
     row.label.reset();
     row.line = lines_.number();
@@ -93,8 +103,20 @@ class PlainLineReader : public RowReader {
  private:
   TextSource source_;
   LineScanner lines_;
+  bool words_;
   int64_t num_replaced_rows_ = 0;
 };
+
+/// Lists have no place in a table's fields, or in a folder's texts.
+void refuse_items(const fs::path& path, const DataConfig& config) {
+  if (item_kind(config) == ItemKind::kNone) return;
+  throw_data_error(
+      path, 0,
+      "this format holds no lists of words, fields or positions; write JSONL (or CoNLL, for words "
+      "with tags), or set data.format");
+}
+
+std::unique_ptr<RowReader> open_plain(const fs::path& path, TextEncoding encoding, bool words);
 
 void require_file(const fs::path& path) {
   if (path == "-") return;
@@ -129,24 +151,47 @@ std::unique_ptr<RowReader> open_rows(const fs::path& path, const DataConfig& con
   switch (format) {
     case DataFormat::kAuto:
     case DataFormat::kCsv:
+      refuse_items(path, config);
       return open_delimited(path, config, labels, delimiter_for(config, ','));
     case DataFormat::kTsv:
+      refuse_items(path, config);
       return open_delimited(path, config, labels, delimiter_for(config, '\t'));
     case DataFormat::kJsonl:
       return open_jsonl(path, config, labels);
+    case DataFormat::kConll:
+      if (item_kind(config) != ItemKind::kWords) {
+        throw_data_error(
+            path, 0,
+            "CoNLL files hold words with tags; set task.type to \"token_classification\" without "
+            "data.fields and data.positions, or use another file");
+      }
+      return open_conll(path, config, labels);
     case DataFormat::kFolder:
+      refuse_items(path, config);
       return open_folder(path, config);
   }
   return nullptr;
 }
 
 std::unique_ptr<RowReader> open_lines(const fs::path& path, TextEncoding encoding) {
+  return open_plain(path, encoding, /*words=*/false);
+}
+
+std::unique_ptr<RowReader> open_word_lines(const fs::path& path, TextEncoding encoding) {
+  return open_plain(path, encoding, /*words=*/true);
+}
+
+namespace {
+
+std::unique_ptr<RowReader> open_plain(const fs::path& path, TextEncoding encoding, bool words) {
   require_file(path);
   std::error_code error;
   if (path != "-" && fs::is_directory(path, error)) {
     throw_data_error(path, 0, "is a folder, expected a file with one text a line; name a file in it");
   }
-  return std::make_unique<PlainLineReader>(path, encoding);
+  return std::make_unique<PlainLineReader>(path, encoding, words);
 }
+
+}  // namespace
 
 }  // namespace finetune

@@ -22,7 +22,6 @@ class RowStream {
   bool read(TextDataset& rows, size_t max_rows, size_t max_bytes);
 
  private:
-  void add_row(TextDataset& rows);
   void finish_file(TextDataset& rows);
 
   const std::vector<std::filesystem::path>& files_;

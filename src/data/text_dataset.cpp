@@ -5,6 +5,7 @@
 
 #include "finetune/core/error.h"
 #include "finetune/core/signals.h"
+#include "finetune/core/text.h"
 #include "finetune/data/encoded_rows.h"
 #include "finetune/data/message.h"
 #include "row_stream.h"
@@ -35,8 +36,17 @@ TextDataset take_rows(TextDataset& from, const std::vector<size_t>& indices) {
   move_column(from.pairs, taken.pairs);
   move_column(from.lines, taken.lines);
   move_column(from.file_index, taken.file_index);
-  if (!from.labels.empty()) {
-    for (const size_t index : indices) taken.labels.push_back(from.labels[index]);
+  move_column(from.items, taken.items);
+  move_column(from.positions, taken.positions);
+  taken.item_kind = from.item_kind;
+  taken.label_shape = from.label_shape;
+  taken.label_separator = from.label_separator;
+  if (from.labels.empty()) return taken;
+  if (!from.label_offsets.empty()) taken.label_offsets.push_back(0);
+  for (const size_t index : indices) {
+    const auto [begin, end] = from.label_range(static_cast<int64_t>(index));
+    for (size_t i = begin; i < end; ++i) taken.labels.push_back(from.labels[i]);
+    if (!from.label_offsets.empty()) taken.label_offsets.push_back(static_cast<int64_t>(taken.labels.size()));
   }
   return taken;
 }
@@ -55,6 +65,14 @@ EncodedRows take_encoded(EncodedRows& from, const std::vector<size_t>& indices) 
     target.second_segments.push_back(source.second_segments[index]);
     taken.truncated.push_back(from.truncated[index]);
     target.num_truncated += from.truncated[index] ? 1 : 0;
+  }
+  if (source.target_offsets.empty()) return taken;
+  target.target_offsets.push_back(0);
+  for (const size_t index : indices) {
+    const int32_t* positions = source.target_positions.data();
+    target.target_positions.append(positions + source.target_offsets[index],
+                                   positions + source.target_offsets[index + 1]);
+    target.target_offsets.push_back(static_cast<int64_t>(target.target_positions.size()));
   }
   return taken;
 }
@@ -97,6 +115,60 @@ std::string TextDataset::place(int64_t row) const {
   return lines[index] > 0 ? file + ":" + std::to_string(lines[index]) : file;
 }
 
+std::pair<size_t, size_t> TextDataset::label_range(int64_t row) const {
+  const auto index = static_cast<size_t>(row);
+  if (label_offsets.empty()) return {index, index + 1};
+  return {static_cast<size_t>(label_offsets[index]), static_cast<size_t>(label_offsets[index + 1])};
+}
+
+void TextDataset::configure(const DataConfig& config) {
+  item_kind = finetune::item_kind(config);
+  label_shape = config.label_shape;
+  label_separator = config.label_separator;
+}
+
+/// Pairs and labels exist from the first row that has one.
+void TextDataset::push_back(Row row, const std::filesystem::path& file) {
+  if (files.empty() || files.back().native() != file.native()) files.push_back(file);
+  if (row.text_pair || !pairs.empty()) {
+    pairs.resize(texts.size());
+    pairs.push_back(std::move(row.text_pair).value_or(""));
+  }
+  add_labels(row);
+  if (item_kind == ItemKind::kWords || item_kind == ItemKind::kFields) items.push_back(std::move(row.items));
+  if (item_kind >= ItemKind::kTokenPositions) positions.push_back(std::move(row.positions));
+  texts.push_back(std::move(row.text));
+  file_index.push_back(static_cast<uint32_t>(files.size() - 1));
+  lines.push_back(row.line);
+}
+
+void TextDataset::add_labels(const Row& row) {
+  if (label_shape == LabelShape::kClass || label_shape == LabelShape::kValue) {
+    if (!row.label && labels.empty()) return;
+    labels.resize(lines.size());
+    labels.push_back(row.label.value_or(""));
+    return;
+  }
+  if (!row.label && !row.labels && labels.empty()) return;
+  if (label_offsets.empty()) label_offsets.push_back(0);
+  label_offsets.resize(lines.size() + 1, label_offsets.back());
+  if (row.labels) {
+    for (const std::string& label : *row.labels) labels.push_back(label);
+  } else if (row.label) {
+    for (const std::string& label : split_at(*row.label, label_separator)) labels.push_back(label);
+  }
+  label_offsets.push_back(static_cast<int64_t>(labels.size()));
+}
+
+ItemKind item_kind(const DataConfig& config) {
+  if (config.fields) return ItemKind::kFields;
+  if (config.positions) {
+    return config.position_unit == PositionUnit::kTokens ? ItemKind::kTokenPositions
+                                                         : ItemKind::kCharacterPositions;
+  }
+  return config.tokens ? ItemKind::kWords : ItemKind::kNone;
+}
+
 RowStream::RowStream(const std::vector<std::filesystem::path>& files, const DataConfig& config,
                      LabelPresence labels, std::optional<int64_t> max_rows)
     : files_(files), config_(config), labels_(labels), rows_left_(max_rows.value_or(INT64_MAX)) {
@@ -105,6 +177,7 @@ RowStream::RowStream(const std::vector<std::filesystem::path>& files, const Data
 }
 
 bool RowStream::read(TextDataset& rows, size_t max_rows, size_t max_bytes) {
+  rows.configure(config_);
   const size_t before = rows.lines.size();
   size_t bytes = 0;
   while (rows.lines.size() - before < max_rows && bytes < max_bytes && rows_left_ > 0) {
@@ -118,7 +191,8 @@ bool RowStream::read(TextDataset& rows, size_t max_rows, size_t max_bytes) {
       continue;
     }
     bytes += row_.text.size() + (row_.text_pair ? row_.text_pair->size() : 0);
-    add_row(rows);
+    for (const std::string& item : row_.items) bytes += item.size();
+    rows.push_back(std::exchange(row_, {}), reader_->file());
     --rows_left_;
     if (++rows_of_file_ % kRowsBetweenPolls == 0) throw_if_stop_requested();
   }
@@ -132,23 +206,6 @@ void RowStream::finish_file(TextDataset& rows) {
   if (rows_of_file_ > 0) return;
   throw_data_error(files_[next_file_ - 1], 0,
                    "no rows, expected at least one (a header alone is not enough); check the file");
-}
-
-/// Pairs and labels exist from the first row that has one.
-void RowStream::add_row(TextDataset& rows) {
-  const auto& file = reader_->file();
-  if (rows.files.empty() || rows.files.back().native() != file.native()) rows.files.push_back(file);
-  if (row_.text_pair || !rows.pairs.empty()) {
-    rows.pairs.resize(rows.texts.size());
-    rows.pairs.push_back(std::move(row_.text_pair).value_or(""));
-  }
-  if (row_.label || !rows.labels.empty()) {
-    rows.labels.resize(rows.lines.size());
-    rows.labels.push_back(row_.label.value_or(""));
-  }
-  rows.texts.push_back(std::move(row_.text));
-  rows.file_index.push_back(static_cast<uint32_t>(rows.files.size() - 1));
-  rows.lines.push_back(row_.line);
 }
 
 TextDataset read_dataset(const std::vector<std::filesystem::path>& files, const DataConfig& config,

@@ -13,7 +13,7 @@ namespace finetune {
 namespace {
 
 constexpr char kMagic[8] = {'F', 'T', 'T', 'O', 'K', 'E', 'N', 'S'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint32_t kByteOrder = 0x01020304;
 constexpr size_t kAlignment = 64;
 constexpr size_t kHashDigits = 32;

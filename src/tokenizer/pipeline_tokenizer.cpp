@@ -247,6 +247,10 @@ Encoding PipelineTokenizer::encode_plain(std::string_view text) const {
   return encoding;
 }
 
+Encoding PipelineTokenizer::frame(const Encoding& tokens, const EncodeOptions& options) const {
+  return frame_tokens(tokens, spec_.post_processor.rows, options, spec_.truncate_left);
+}
+
 Encoding PipelineTokenizer::encode_word(std::string_view word) const {
   Encoding encoding = plain_encoding(read(word, {word_pre_tokenizer_.get(), true, kNoLimit}));
   trim_offsets(word, "", encoding);

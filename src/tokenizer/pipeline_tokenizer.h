@@ -31,6 +31,7 @@ class PipelineTokenizer : public Tokenizer {
   Encoding encode(std::string_view text, std::optional<std::string_view> pair,
                   const EncodeOptions& options) const override;
   Encoding encode_plain(std::string_view text) const override;
+  Encoding frame(const Encoding& tokens, const EncodeOptions& options) const override;
   Encoding encode_word(std::string_view word) const override;
 
   int64_t vocab_size() const override;

@@ -54,6 +54,13 @@ Encoding assemble_row(const TextTokens& first, const TextTokens* second, const R
   return encoding;
 }
 
+Encoding frame_tokens(const Encoding& tokens, const RowTemplate& rows, const EncodeOptions& options,
+                      bool truncate_left) {
+  check_room(rows, false, options);
+  const TextTokens read{.ids = tokens.input_ids, .offsets = tokens.offsets, .word_ids = tokens.word_ids};
+  return assemble_row(read, nullptr, rows, options, truncate_left);
+}
+
 Encoding plain_encoding(TextTokens tokens) {
   Encoding encoding;
   encoding.input_ids = std::move(tokens.ids);

@@ -31,6 +31,10 @@ struct TextTokens {
 Encoding assemble_row(const TextTokens& first, const TextTokens* second, const RowTemplate& rows,
                       const EncodeOptions& options, bool truncate_left);
 
+/// As above for tokens of one text that were read in full.
+Encoding frame_tokens(const Encoding& tokens, const RowTemplate& rows, const EncodeOptions& options,
+                      bool truncate_left);
+
 /// The tokens alone, without special tokens.
 Encoding plain_encoding(TextTokens tokens);
 

@@ -21,4 +21,15 @@ class PlainEncoder : public RowEncoder {
 
 std::unique_ptr<RowEncoder> Tokenizer::row_encoder() const { return std::make_unique<PlainEncoder>(*this); }
 
+Encoding Tokenizer::encode_words(const std::vector<std::string>& words, const EncodeOptions& options) const {
+  Encoding all;
+  for (size_t index = 0; index < words.size(); ++index) {
+    const Encoding word = encode_word(words[index]);
+    all.input_ids.insert(all.input_ids.end(), word.input_ids.begin(), word.input_ids.end());
+    all.offsets.insert(all.offsets.end(), word.offsets.begin(), word.offsets.end());
+    all.word_ids.insert(all.word_ids.end(), word.input_ids.size(), static_cast<int32_t>(index));
+  }
+  return frame(all, options);
+}
+
 }  // namespace finetune

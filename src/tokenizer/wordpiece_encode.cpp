@@ -68,6 +68,10 @@ RowShape WordPieceTokenizer::append_left(std::string_view text, std::optional<st
   return shape;
 }
 
+Encoding WordPieceTokenizer::frame(const Encoding& tokens, const EncodeOptions& options) const {
+  return frame_tokens(tokens, spec_.rows, options, spec_.truncate_left);
+}
+
 Encoding WordPieceTokenizer::encode_plain(std::string_view text) const {
   return plain_encoding(read(text, std::numeric_limits<int64_t>::max()));
 }

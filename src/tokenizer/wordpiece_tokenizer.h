@@ -40,6 +40,7 @@ class WordPieceTokenizer : public Tokenizer {
   Encoding encode(std::string_view text, std::optional<std::string_view> pair,
                   const EncodeOptions& options) const override;
   Encoding encode_plain(std::string_view text) const override;
+  Encoding frame(const Encoding& tokens, const EncodeOptions& options) const override;
 
   int64_t vocab_size() const override;
   std::string id_to_token(int32_t id) const override;

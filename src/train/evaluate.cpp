@@ -31,15 +31,24 @@ void for_each_batch(const Classifier& model, const DeviceDataset& dataset, const
   }
 }
 
+RowMeter::RowMeter(const Task& task, const DeviceDataset& rows, Meter& meter)
+    : task_(task), meter_(meter), weights_(task.label_weights(rows)) {
+  meter.begin(rows);
+}
+
+void RowMeter::add(int64_t first_row, const Batch& batch, const at::Tensor& logits) {
+  const auto first = weights_.begin() + first_row;
+  const double weight = std::accumulate(first, first + batch.num_rows, 0.0);
+  meter_.add(task_.loss_sum(logits, batch.labels), logits, batch.labels, weight);
+}
+
 Json evaluate(const Classifier& model, const DeviceDataset& dataset, const Task& task) {
-  const auto weights = task.label_weights(dataset.host_labels);
-  ClassificationMeter meter = task.make_meter(dataset.input_ids.device());
+  const auto meter = task.make_meter(dataset.device());
+  RowMeter row_meter(task, dataset, *meter);
   for_each_batch(model, dataset, [&](int64_t first_row, const Batch& batch, const at::Tensor& logits) {
-    const auto first = weights.begin() + first_row;
-    const double weight = std::accumulate(first, first + batch.num_rows, 0.0);
-    meter.add(task.loss_sum(logits, batch.labels), logits, batch.labels, weight);
+    row_meter.add(first_row, batch, logits);
   });
-  return meter.drain();
+  return meter->drain();
 }
 
 }  // namespace finetune

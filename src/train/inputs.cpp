@@ -15,7 +15,7 @@
 #include "finetune/data/token_cache.h"
 #include "finetune/device/available_memory.h"
 #include "finetune/train/model_directory.h"
-#include "row_lengths.h"
+#include "row_checks.h"
 
 namespace finetune {
 namespace {
@@ -35,14 +35,20 @@ std::vector<std::string> labels_of_model(const Json& model_config) {
 
 LabelMap choose_labels(const RunConfig& config, const TextDataset& train, const Json& model_config) {
   if (!config.task.labels.empty()) return LabelMap(config.task.labels);
-  LabelMap learned = LabelMap::learn(train.labels);
+  if (auto fixed = fixed_labels(config.task.type); !fixed.empty()) return LabelMap(std::move(fixed));
+  LabelMap learned = LabelMap::learn(train.labels, config.task.ignore_index);
   const auto of_model = labels_of_model(model_config);
   if (std::set<std::string>(of_model.begin(), of_model.end()) ==
           std::set<std::string>(learned.names().begin(), learned.names().end()) &&
       of_model.size() == learned.names().size()) {
     return LabelMap(of_model);
   }
-  if (learned.size() < 2) {
+  const bool one_is_enough = config.task.type == TaskType::kMultiLabelClassification;
+  if (learned.size() < (one_is_enough ? 1 : 2)) {
+    if (learned.size() == 0) {
+      throw DataError(train.files.front().string() +
+                      ": no row has a label; set data.label to the right column");
+    }
     throw DataError(train.files.front().string() + ": column '" + config.data.label.name +
                     "' holds one class only ('" + learned.name(0) +
                     "'); a classifier needs at least two. Is it the right column?");
@@ -64,8 +70,9 @@ class SplitLoader {
   void load_train() {
     EncodedSplits splits =
         cache_.get(config_.data.train, settings(Role::kTraining), [&] { return encode_train(); });
-    inputs_.task =
-        make_task(config_.task, LabelMap(splits.facts.at("labels").get<std::vector<std::string>>()));
+    const LabelMap labels(splits.facts.at("labels").get<std::vector<std::string>>());
+    inputs_.task = make_task(with_resolved_weights(config_.task, labels, splits.splits.at("train")), labels,
+                             config_.data);
     inputs_.fingerprint = splits.splits.at("train").fingerprint;
     for (auto& [name, dataset] : splits.splits) {
       if (name == "train") {
@@ -83,7 +90,8 @@ class SplitLoader {
       const std::string name = files.size() == 1 ? split : file.filename().string();
       EncodedSplits splits = cache_.get({file}, settings(Role::kEvaluation), [&] {
         EncodedSplits result;
-        result.splits.emplace("rows", with_labels(encode({file}, std::nullopt), inputs_.task->labels()));
+        result.splits.emplace("rows", with_labels(encode({file}, std::nullopt), inputs_.task->labels(),
+                                                  config_.task.ignore_index));
         return result;
       });
       datasets.emplace(name, publish(name, std::move(splits.splits.at("rows"))));
@@ -106,7 +114,8 @@ class SplitLoader {
                             "cache_dir", "residency", "workers"})
       data.erase(key);
     Json task = config.at("task");
-    for (const char* key : {"label_smoothing", "class_weights", "pos_weight", "threshold", "loss"})
+    for (const char* key :
+         {"label_smoothing", "class_weights", "pos_weight", "threshold", "loss", "focal_gamma"})
       task.erase(key);
     Json result{{"data", std::move(data)},
                 {"task", std::move(task)},
@@ -130,8 +139,11 @@ class SplitLoader {
     const LabelMap labels = choose_labels(config_, train.rows, inputs_.model_config);
     EncodedSplits result;
     result.facts["labels"] = labels.names();
-    result.splits.emplace("train", with_labels(std::move(train), labels));
-    if (held_out) result.splits.emplace("validation", with_labels(std::move(*held_out), labels));
+    result.splits.emplace("train", with_labels(std::move(train), labels, config_.task.ignore_index));
+    if (held_out) {
+      result.splits.emplace("validation",
+                            with_labels(std::move(*held_out), labels, config_.task.ignore_index));
+    }
     return result;
   }
 
@@ -155,6 +167,7 @@ class SplitLoader {
       spdlog::warn("{}: {} rows held bytes that are not UTF-8, replaced by U+FFFD", name,
                    with_thousands(encoded.num_replaced));
     }
+    warn_of_lost_items(name, encoded.num_lost_items(), static_cast<int64_t>(encoded.target_positions.size()));
     inputs_.description[name] = Json{{"rows", encoded.num_rows()},
                                      {"tokens", encoded.input_ids.size()},
                                      {"truncated", encoded.num_truncated}};

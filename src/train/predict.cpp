@@ -5,14 +5,14 @@
 
 #include <cerrno>
 #include <fstream>
-#include <numeric>
+#include <limits>
 #include <system_error>
 
 #include "finetune/core/file.h"
 #include "finetune/data/encoded_dataset.h"
 #include "finetune/device/transfer.h"
 #include "finetune/train/evaluate.h"
-#include "row_lengths.h"
+#include "row_checks.h"
 
 namespace finetune {
 namespace {
@@ -21,24 +21,24 @@ namespace {
 constexpr size_t kChunkRows = 2048;
 
 /// Rows read one after the other as a dataset.
-TextDataset text_dataset(const std::vector<Row>& rows, const std::filesystem::path& file, bool with_labels) {
+TextDataset text_dataset(const std::vector<Row>& rows, const std::filesystem::path& file,
+                         const DataConfig& config, bool with_labels) {
   TextDataset dataset;
-  for (const Row& row : rows) {
-    dataset.texts.push_back(row.text);
-    if (row.text_pair) dataset.pairs.push_back(*row.text_pair);
-    if (with_labels) dataset.labels.push_back(row.label.value_or(""));
-    dataset.lines.push_back(row.line);
-    dataset.file_index.push_back(0);
+  dataset.configure(config);
+  for (Row row : rows) {
+    if (!with_labels) {
+      row.label.reset();
+      row.labels.reset();
+    }
+    dataset.push_back(std::move(row), file);
   }
-  dataset.files.push_back(file);
   return dataset;
 }
 
 class ChunkRunner {
  public:
   /// meter: null where the rows have no labels.
-  ChunkRunner(const TrainedModel& trained, c10::Device device, ClassificationMeter* meter,
-              const PredictionSink& sink)
+  ChunkRunner(const TrainedModel& trained, c10::Device device, Meter* meter, const PredictionSink& sink)
       : trained_(trained),
         device_(device),
         meter_(meter),
@@ -54,51 +54,64 @@ class ChunkRunner {
       while (rows.size() < kChunkRows && (more = reader.next(row))) rows.push_back(row);
       if (!rows.empty()) run_chunk(rows, reader.file());
     }
+    warn_of_lost_items(reader.file().string(), num_lost_items_, num_items_);
   }
 
  private:
-  /// The logits of the rows from the first one on, on their way to the host.
-  using Pending = std::optional<std::pair<int64_t, AsyncRead>>;
+  /// The logits of some rows, on their way to the host.
+  struct Pending {
+    int64_t first_row, num_rows;
+    AsyncRead logits;
+  };
 
   void run_chunk(const std::vector<Row>& rows, const std::filesystem::path& file) {
-    const TextDataset texts = text_dataset(rows, file, meter_ != nullptr);
+    const TextDataset texts = text_dataset(rows, file, trained_.data, meter_ != nullptr);
     const EncodedDataset encoded =
-        encode_dataset(texts, *trained_.tokenizer, options_, trained_.task->labels(), at::get_num_threads());
+        encode_dataset(texts, *trained_.tokenizer, options_, trained_.task->labels(), at::get_num_threads(),
+                       trained_.task->config().ignore_index);
     refuse_long_rows(texts, encoded, trained_.model->config().max_positions);
     const DeviceDataset dataset = to_device(encoded, device_);
-    const auto weights = trained_.task->label_weights(dataset.host_labels);
-    Pending pending;
+    num_items_ += static_cast<int64_t>(dataset.item_positions.size());
+    num_lost_items_ += encoded.num_lost_items();
+    std::optional<RowMeter> meter;
+    if (meter_ != nullptr) meter.emplace(*trained_.task, dataset, *meter_);
+    std::optional<Pending> pending;
     for_each_batch(*trained_.model, dataset,
                    [&](int64_t first_row, const Batch& batch, const at::Tensor& logits) {
-                     if (meter_ != nullptr) {
-                       const auto first = weights.begin() + first_row;
-                       meter_->add(trained_.task->loss_sum(logits, batch.labels), logits, batch.labels,
-                                   std::accumulate(first, first + batch.num_rows, 0.0));
-                     }
+                     if (meter) meter->add(first_row, batch, logits);
                      if (!sink_) return;
                      // The device computes this batch while the host writes the one before.
-                     Pending next = std::make_pair(first_row, AsyncRead(logits.contiguous()));
-                     give(rows, pending);
-                     pending = std::move(next);
+                     Pending next{first_row, batch.num_rows, AsyncRead(logits.contiguous())};
+                     if (pending) give(rows, dataset, *pending);
+                     pending.emplace(std::move(next));
                    });
-    give(rows, pending);
+    if (pending) give(rows, dataset, *pending);
   }
 
-  void give(const std::vector<Row>& rows, const Pending& pending) const {
-    if (!pending) return;
-    const int64_t first_row = pending->first;
-    const at::Tensor& host = pending->second.wait();
-    for (int64_t i = 0; i < host.size(0); ++i) {
-      const float* row_logits = host.const_data_ptr<float>() + i * host.size(1);
-      sink_({rows[static_cast<size_t>(first_row + i)], trained_.task->answer(row_logits), row_logits});
+  void give(const std::vector<Row>& rows, const DeviceDataset& dataset, const Pending& pending) const {
+    const at::Tensor& host = pending.logits.wait();
+    const float* values = host.const_data_ptr<float>();
+    for (int64_t row = pending.first_row; row < pending.first_row + pending.num_rows; ++row) {
+      RowLogits logits{.values = values, .of_items = dataset.has_targets(), .item_positions = {}};
+      if (dataset.has_targets()) {
+        const auto* items = dataset.item_offsets.data() + row;
+        logits.item_positions = {dataset.item_positions.data() + items[0],
+                                 static_cast<size_t>(items[1] - items[0])};
+      }
+      const Row& text = rows[static_cast<size_t>(row)];
+      sink_({text, trained_.task->answer(text, logits), logits});
+      const auto [first, last] = dataset.labels_of(row, row + 1);
+      values += (last - first) * host.size(1);
     }
   }
 
   const TrainedModel& trained_;
   c10::Device device_;
-  ClassificationMeter* meter_;
+  Meter* meter_;
   const PredictionSink& sink_;
   EncodeOptions options_;
+  int64_t num_items_ = 0;
+  int64_t num_lost_items_ = 0;  ///< without a token
 };
 
 }  // namespace
@@ -109,9 +122,9 @@ void predict(const TrainedModel& trained, c10::Device device, RowReader& reader,
 
 Json evaluate_rows(const TrainedModel& trained, c10::Device device, RowReader& reader,
                    const PredictionSink& sink) {
-  ClassificationMeter meter = trained.task->make_meter(device);
-  ChunkRunner(trained, device, &meter, sink).run(reader);
-  return meter.drain();
+  const auto meter = trained.task->make_meter(device);
+  ChunkRunner(trained, device, meter.get(), sink).run(reader);
+  return meter->drain();
 }
 
 NpyWriter::NpyWriter(const std::filesystem::path& path, int64_t num_columns)
@@ -119,9 +132,20 @@ NpyWriter::NpyWriter(const std::filesystem::path& path, int64_t num_columns)
   file_.write(header());
 }
 
-void NpyWriter::append(const float* row) {
+void NpyWriter::append(const RowLogits& logits) {
+  if (!logits.of_items) return append_line(logits.values);
+  const std::vector<float> nothing(static_cast<size_t>(num_columns_),
+                                   std::numeric_limits<float>::quiet_NaN());
+  const float* values = logits.values;
+  for (const int32_t position : logits.item_positions) {
+    append_line(position < 0 ? nothing.data() : values);
+    if (position >= 0) values += num_columns_;
+  }
+}
+
+void NpyWriter::append_line(const float* line) {
   constexpr size_t kMostValues = size_t{1} << 16;
-  values_.insert(values_.end(), row, row + num_columns_);
+  values_.insert(values_.end(), line, line + num_columns_);
   ++num_rows_;
   if (values_.size() >= kMostValues) flush();
 }

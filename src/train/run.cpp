@@ -44,7 +44,7 @@ void choose_micro_batch(const RunConfig& config, const Inputs& inputs, c10::Devi
 Batcher make_batcher(const RunConfig& config, Inputs& inputs, c10::Device device) {
   const auto& micro = config.train.micro_batch_size;
   const auto& workers = config.data.workers;
-  return Batcher(inputs.train, inputs.task->label_weights(inputs.train.host_labels),
+  return Batcher(inputs.train, inputs.task->label_weights(inputs.train),
                  {.batch_size = config.train.batch_size,
                   .micro_batch_rows = micro.automatic ? 0 : micro.value,
                   .micro_batch_tokens = micro.automatic ? kCpuMicroBatchTokens : 0,

@@ -14,6 +14,7 @@
 #include "finetune/device/product_rate.h"
 #include "finetune/device/transfer.h"
 #include "finetune/train/evaluate.h"
+#include "finetune/train/headline.h"
 #include "finetune/train/memory_plan.h"
 #include "finetune/train/recipe.h"
 #include "flops.h"
@@ -305,16 +306,14 @@ void Trainer::evaluate_and_keep_best() {
   std::vector<std::pair<std::string, Json>> results;
   for (const auto& [name, dataset] : parts_.inputs.validation) {
     results.emplace_back(name, evaluate(parts_.model, dataset, *parts_.inputs.task));
-    results.back().second.erase("confusion");
+    for (const char* table : {"confusion", "per_class", "per_type"}) results.back().second.erase(table);
   }
   log_->clear_progress();
   for (const auto& [name, metrics] : results) {
     Json fields{{"split", name}, {"step", state_.step}};
     fields.update(metrics);
     log_->write("eval", fields);
-    spdlog::info("step {}: {} loss {:.4f}, accuracy {:.4f}, macro F1 {:.4f}", state_.step, name,
-                 metrics.at("loss").get<double>(), metrics.at("accuracy").get<double>(),
-                 metrics.at("macro_f1").get<double>());
+    spdlog::info("step {}: {} {}", state_.step, name, headline(metrics));
   }
   state_.evaluated = state_.step;
   double value = 0;
@@ -337,8 +336,9 @@ bool Trainer::improves(const Json& metrics, double* value) const {
                       join_some(names));
   }
   *value = found->get<double>();
-  const bool smaller_is_better =
-      checkpoint.mode == "min" || (checkpoint.mode == "auto" && checkpoint.metric == "loss");
+  const bool is_error =
+      checkpoint.metric == "loss" || checkpoint.metric == "mse" || checkpoint.metric == "mae";
+  const bool smaller_is_better = checkpoint.mode == "min" || (checkpoint.mode == "auto" && is_error);
   return !state_.best || (smaller_is_better ? *value < state_.best->value : *value > state_.best->value);
 }
 

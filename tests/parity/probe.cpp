@@ -66,7 +66,7 @@ void probe(const RunConfig& config, int64_t num_steps, const std::filesystem::pa
   const OpenDevice device = open_device(config.device, config.threads);
   Inputs inputs = load_inputs(config, device.device);
   const auto& micro = config.train.micro_batch_size;
-  Batcher batcher(inputs.train, inputs.task->label_weights(inputs.train.host_labels),
+  Batcher batcher(inputs.train, inputs.task->label_weights(inputs.train),
                   {.batch_size = config.train.batch_size,
                    .micro_batch_rows = micro.automatic ? 0 : micro.value,
                    .drop_last = config.train.drop_last,

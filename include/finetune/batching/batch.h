@@ -16,7 +16,7 @@ struct Batch {
   at::Tensor position_ids;    ///< [N] int32
   at::Tensor token_keys;      ///< [N] int64: row in the update << 32 | position (see kernels::Dropout)
   at::Tensor cu_seqlens;      ///< [B + 1] int32
-  at::Tensor labels;          ///< [B] int64, or undefined
+  at::Tensor labels;          ///< [B], or [P] where there are positions, int64; [B, W] float32; or undefined
   at::Tensor positions;       ///< [P] int64 into the N tokens: what is predicted for; undefined: the rows
   int64_t num_rows = 0;
   int64_t num_tokens = 0;
@@ -30,6 +30,7 @@ struct BatchPlan {
   int64_t first_row = 0;  ///< position of the first row in its update
   int64_t num_tokens = 0;
   int64_t max_length = 0;
+  int64_t num_targets = 0;  ///< positions that are predicted for, where rows have such
 };
 
 /// Packs rows of an arena (see kernels::gather_batch for the tensors) without waiting for the device.
@@ -37,6 +38,11 @@ struct BatchPlan {
 Batch pack_rows(const at::Tensor& arena, const at::Tensor& row_offsets, const at::Tensor& second_segments,
                 const at::Tensor& rows, const at::Tensor& cu_seqlens, at::Tensor labels,
                 const BatchPlan& plan);
+
+/// Gives a packed batch the positions of its rows' targets, and their labels where the dataset has any,
+/// without waiting for the device. rows [B] int64; cu_targets [B + 1] int64: prefix sums of the rows' counts.
+void pack_targets(const DeviceDataset& dataset, const at::Tensor& rows, const at::Tensor& cu_targets,
+                  int64_t num_targets, Batch& batch);
 
 /// Rows in an order, with the prefix sums of every batch's lengths: two uploads for as many batches as there
 /// are.
@@ -56,6 +62,7 @@ class BatchSource {
   std::vector<BatchPlan> plans_;
   at::Tensor order_;       ///< [R] int64 on the device
   at::Tensor cu_seqlens_;  ///< every batch's [B + 1] int32, one after the other, on the device
+  at::Tensor cu_targets_;  ///< the same of their targets, int64; undefined where rows have none
 };
 
 /// Cuts rows [begin, end) of an order into batches of at most `max_rows` rows and, but for a single longer

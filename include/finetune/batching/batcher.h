@@ -82,6 +82,7 @@ class Batcher {
   DeviceDataset* dataset_;
   std::vector<double> label_weights_;
   Options options_;
+  bool warned_of_no_labels_ = false;
   int64_t steps_per_epoch_ = 0;
   int64_t epoch_ = -1;
   std::shared_ptr<EpochPlans> plans_;

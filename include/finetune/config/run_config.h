@@ -28,13 +28,30 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-enum class TaskType { kSequenceClassification };
+enum class TaskType { kSequenceClassification, kMultiLabelClassification, kRegression, kTokenClassification };
+enum class LossType { kCrossEntropy, kFocal };
+
+/// A weight for each label: in the order of their ids, by name (1 where a name is missing), or taken from how
+/// often each occurs. Nothing of it: all weigh 1.
+struct LabelWeights {
+  bool balanced = false;
+  std::vector<double> values;
+  std::map<std::string, double> by_label;
+
+  bool empty() const { return !balanced && values.empty() && by_label.empty(); }
+  bool operator==(const LabelWeights&) const = default;
+};
 
 struct TaskConfig {
   TaskType type = TaskType::kSequenceClassification;
   std::vector<std::string> labels;  ///< order of the classes; empty: learned from the training data, sorted
-  int64_t ignore_index = -100;      ///< a row with this label id adds nothing to loss or metrics
+  int64_t ignore_index = -100;      ///< a label with this id adds nothing to loss or metrics
   double label_smoothing = 0.0;
+  LossType loss = LossType::kCrossEntropy;
+  double focal_gamma = 2.0;
+  LabelWeights class_weights;  ///< of the classes in the loss
+  LabelWeights pos_weight;     ///< of a label that holds against one that does not (multi-label)
+  double threshold = 0.5;      ///< a label holds from this probability on (multi-label)
 
   bool operator==(const TaskConfig&) const = default;
 };
@@ -62,12 +79,23 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-enum class DataFormat { kAuto, kCsv, kTsv, kJsonl, kFolder };
+enum class DataFormat { kAuto, kCsv, kTsv, kJsonl, kConll, kFolder };
 enum class TextEncoding { kUtf8, kUtf8Replace, kLatin1, kUtf16 };
 enum class HeaderMode { kAuto, kPresent, kAbsent };
 /// Where the encoded training rows lie: on the device, or on the host, from where they are streamed.
 enum class Residency { kAuto, kDevice, kStream };
 enum class Truncation { kLongestFirst, kOnlyFirst, kOnlySecond, kNone };
+
+enum class PositionUnit { kTokens, kCharacters };
+/// What a row's label is; follows from the task.
+enum class LabelShape {
+  kClass,    ///< one class
+  kClasses,  ///< any number of classes
+  kValue,    ///< a number
+  kItems,    ///< a class for each of the row's words, fields or positions
+};
+
+LabelShape label_shape(TaskType task);
 
 /// A column by name, or by position from 0.
 struct ColumnName {
@@ -88,6 +116,12 @@ struct DataConfig {
   ColumnName text{"text", {}};
   std::optional<ColumnName> text_pair;
   ColumnName label{"label", {}};
+  LabelShape label_shape = LabelShape::kClass;
+  std::string label_separator = ",";    ///< between the classes of a row in one field
+  std::optional<ColumnName> tokens;     ///< a list of words, each with a label
+  std::optional<ColumnName> fields;     ///< a list of texts that follow the text, each with a label
+  std::optional<ColumnName> positions;  ///< a list of places in the text, each with a label
+  PositionUnit position_unit = PositionUnit::kTokens;
   int64_t max_length = 512;  ///< tokens a row, special tokens included; clamped to the model's positions
   Truncation truncation = Truncation::kLongestFirst;
   double validation_fraction = 0.0;  ///< of the training rows, when `validation` is empty

@@ -21,7 +21,8 @@ class LabelMap {
 
   /// The map of the distinct `labels`: numeric order where all are integers, else byte order. Empty strings
   /// are rows without a label and are passed over.
-  static LabelMap learn(const StringColumn& labels);
+  /// `ignore_index` in digits is no class where it cannot be the id of one.
+  static LabelMap learn(const StringColumn& labels, int64_t ignore_index = -100);
 
   int64_t size() const { return static_cast<int64_t>(names_.size()); }
   const std::vector<std::string>& names() const { return names_; }

@@ -19,6 +19,12 @@ std::unique_ptr<RowReader> open_delimited(const std::filesystem::path& path, con
 std::unique_ptr<RowReader> open_jsonl(const std::filesystem::path& path, const DataConfig& config,
                                       LabelPresence labels);
 
+/// One word a line with its columns between blanks or tabs, an empty line after a sentence; each sentence is
+/// a row. The word is column 0 and the tag the last one unless `data.text` and `data.label` are numbers.
+/// Comments before a sentence and `-DOCSTART-` lines are passed over; tags in IOB1 are given in IOB2.
+std::unique_ptr<RowReader> open_conll(const std::filesystem::path& path, const DataConfig& config,
+                                      LabelPresence labels);
+
 /// A directory of one sub-directory a class, each file one text. Sub-directories and files come in byte order
 /// of their names; hidden ones are passed over.
 std::unique_ptr<RowReader> open_folder(const std::filesystem::path& path, const DataConfig& config);

@@ -16,6 +16,10 @@ struct Row {
   std::string text;
   std::optional<std::string> text_pair;
   std::optional<std::string> label;
+  std::vector<std::string> items;  ///< words, or fields that follow the text
+  std::vector<int64_t> positions;  ///< places in the text
+  std::optional<std::vector<std::string>>
+      labels;        ///< where a row has several: of each item, or all that hold
   int64_t line = 0;  ///< of its first byte, from 1; for `folder`, 0
 };
 
@@ -51,5 +55,8 @@ std::unique_ptr<RowReader> open_rows(const std::filesystem::path& path, const Da
 
 /// Opens plain text: every line is one text, empty ones too. An empty file has no rows and is no error.
 std::unique_ptr<RowReader> open_lines(const std::filesystem::path& path, TextEncoding encoding);
+
+/// The same where every line is a list of words between blanks.
+std::unique_ptr<RowReader> open_word_lines(const std::filesystem::path& path, TextEncoding encoding);
 
 }  // namespace finetune

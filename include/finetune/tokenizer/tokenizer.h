@@ -79,6 +79,13 @@ class Tokenizer {
   /// reads it with a blank before it, as in the middle of a text. Offsets are the word's.
   virtual Encoding encode_word(std::string_view word) const { return encode_plain(word); }
 
+  /// A list of words as one text, as the reference encodes it (`is_split_into_words`); `word_ids` are places
+  /// in the list, and a word that gives no token has none. Offsets are each word's own. Throws as `encode`.
+  Encoding encode_words(const std::vector<std::string>& words, const EncodeOptions& options) const;
+
+  /// Special tokens around the tokens of one text, which are cut as `options` say. Throws as `encode`.
+  virtual Encoding frame(const Encoding& tokens, const EncodeOptions& options) const = 0;
+
   /// Number of ids, added tokens included: one more than the largest id.
   virtual int64_t vocab_size() const = 0;
   virtual std::string id_to_token(int32_t id) const = 0;

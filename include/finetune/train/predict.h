@@ -14,8 +14,8 @@ namespace finetune {
 /// One answered row.
 struct Prediction {
   const Row& row;
-  Json answer;          ///< see Task::answer
-  const float* logits;  ///< [num_labels]
+  Json answer;  ///< see Task::answer
+  RowLogits logits;
 };
 using PredictionSink = std::function<void(const Prediction&)>;
 
@@ -27,16 +27,18 @@ void predict(const TrainedModel& trained, c10::Device device, RowReader& reader,
 Json evaluate_rows(const TrainedModel& trained, c10::Device device, RowReader& reader,
                    const PredictionSink& sink);
 
-/// Writes [rows, columns] float32 as a NumPy file, row by row. Throws `std::system_error`, also for a pipe:
-/// the number of rows stands at the beginning of the file, and is known at the end.
+/// Writes [rows, columns] float32 as a NumPy file, row by row; where items are answered, a line an item, of
+/// NaN for one without a token. Throws `std::system_error`, also for a pipe: the number of rows stands at the
+/// beginning of the file, and is known at the end.
 class NpyWriter {
  public:
   NpyWriter(const std::filesystem::path& path, int64_t num_columns);
-  void append(const float* row);
+  void append(const RowLogits& logits);
   /// Completes the file. Must be called.
   void close();
 
  private:
+  void append_line(const float* line);
   std::string header() const;
   void flush();
 

@@ -60,11 +60,11 @@ TEST_F(SimInference, AnEvaluationWaitsForTheDeviceOnlyAtItsEnd) {
       trained.task->labels(), 1);
   const DeviceDataset dataset = to_device(encoded, kSim),
                       on_host = to_device(encoded, c10::Device(c10::kCPU));
-  ClassificationMeter meter = trained.task->make_meter(kSim);
+  const auto meter = trained.task->make_meter(kSim);
   {
     const StrictSection strict(StrictSection::kWaits);
     for_each_batch(*trained.model, dataset, [&](int64_t, const Batch& batch, const at::Tensor& logits) {
-      meter.add(trained.task->loss_sum(logits, batch.labels), logits, batch.labels, 1.0);
+      meter->add(trained.task->loss_sum(logits, batch.labels), logits, batch.labels, 1.0);
     });
   }
   reset_counters();

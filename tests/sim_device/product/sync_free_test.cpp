@@ -18,6 +18,10 @@ struct Variant {
 void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 
 std::vector<Variant> variants() {
+  const Json words{{"task", {{"type", "token_classification"}}},
+                   {"data", {{"train", "train.conll"}, {"validation", "validation.conll"}}}};
+  Json streamed_words = words;
+  streamed_words["data"]["residency"] = "stream";
   return {{"micro_batches_and_clipping", Json::object()},
           {"whole_batches_without_clipping",
            {{"train", {{"micro_batch_size", 8}}}, {"optimizer", {{"max_grad_norm", 0}}}}},
@@ -30,6 +34,9 @@ std::vector<Variant> variants() {
            {{"train", {{"precision", "bf16"}}}, {"optimizer", {{"type", "sgd"}, {"learning_rate", 0.05}}}}},
           {"micro_batches_by_memory", {{"train", {{"micro_batch_size", "auto"}}}}},
           {"activation_checkpointing", {{"model", {{"activation_checkpointing", true}}}}},
+          {"words", words},
+          {"streamed_words", streamed_words},
+          {"weighted_focal", {{"task", {{"loss", "focal"}, {"class_weights", "balanced"}}}}},
           {"streamed", {{"data", {{"residency", "stream"}}}}},
           {"streamed_whole_batches",
            {{"data", {{"residency", "stream"}}}, {"train", {{"micro_batch_size", 8}}}}}};

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -55,11 +56,26 @@ inline void write_rows(const std::filesystem::path& file, int num_rows, unsigned
   }
 }
 
+/// The same rows as words with tags.
+inline void write_tagged_rows(const std::filesystem::path& table, const std::filesystem::path& file) {
+  std::ifstream in(table);
+  std::ofstream out(file);
+  std::string line;
+  std::getline(in, line);  // the header
+  while (std::getline(in, line)) {
+    std::istringstream words(line.substr(0, line.find(',')));
+    for (std::string word; words >> word;) out << word << (word[0] < 'n' ? " B-X\n" : " O\n");
+    out << "\n";
+  }
+}
+
 /// 50 updates with dropout, clipping, and micro-batches where `micro_batch_size` is below the batch.
 inline Json tiny_config(const std::filesystem::path& folder, const std::string& device) {
   if (!std::filesystem::exists(folder / "train.csv")) {
     write_rows(folder / "train.csv", 70, 1);
     write_rows(folder / "validation.csv", 30, 2);
+    write_tagged_rows(folder / "train.csv", folder / "train.conll");
+    write_tagged_rows(folder / "validation.csv", folder / "validation.conll");
   }
   return Json{{"output_dir", "run"},
               {"device", device},

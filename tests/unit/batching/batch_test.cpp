@@ -92,5 +92,19 @@ TEST(BatchSource, LeavesLabelsUndefinedWhereThereAreNone) {
   EXPECT_FALSE(source.batch(0).labels.defined());
 }
 
+TEST(BatchSource, GivesThePositionsOfTheItemsThatHaveAToken) {
+  const DeviceDataset dataset = testing::make_dataset_of_items({3, 4, 5, 3});
+  EXPECT_EQ(dataset.labels_of(0, 4), (std::pair<int64_t, int64_t>{0, 5}));
+  const std::vector<int64_t> order{2, 0, 1, 3};
+  const auto plans = plan_batches(dataset.lengths, order, 0, 4, 3, 0);
+  const BatchSource source(dataset, order, plans);
+  const Batch first = source.batch(0);  // rows 2, 0 and 1 of 5, 3 and 4 tokens
+  EXPECT_TRUE(first.positions.equal(at::tensor({0, 1, 2, 5, 8}, at::kLong)));
+  EXPECT_TRUE(first.labels.equal(at::tensor({20, 21, 22, 0, 10}, at::kLong)));
+  const Batch second = source.batch(1);  // row 3, whose one item has no token
+  EXPECT_EQ(second.positions.numel(), 0);
+  EXPECT_EQ(second.labels.numel(), 0);
+}
+
 }  // namespace
 }  // namespace finetune

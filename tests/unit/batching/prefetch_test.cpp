@@ -25,6 +25,10 @@ void expect_same(const Batch& batch, const Batch& expected) {
   if (batch.labels.defined()) {
     EXPECT_TRUE(batch.labels.equal(expected.labels));
   }
+  ASSERT_EQ(batch.positions.defined(), expected.positions.defined());
+  if (batch.positions.defined()) {
+    EXPECT_TRUE(batch.positions.equal(expected.positions));
+  }
   EXPECT_EQ(batch.num_rows, expected.num_rows);
   EXPECT_EQ(batch.num_tokens, expected.num_tokens);
   EXPECT_EQ(batch.max_length, expected.max_length);
@@ -51,6 +55,16 @@ class Prefetch : public ::testing::Test {
     }
   }
 };
+
+TEST_F(Prefetch, TargetsAreThoseOfThePackedBatches) {
+  dataset_ = testing::make_dataset_of_items({3, 5, 3, 4, 6, 4, 3, 5, 4, 3, 7});
+  plans_ = std::make_shared<EpochPlans>(dataset_.lengths, options_, kSteps);
+  constexpr int64_t kBatches = 8;
+  const auto batches = expected({0, 0}, kBatches);
+  PrefetchRing ring(dataset_, kCpu, plans_, {0, 0}, 3);
+  size_t taken = 0;
+  testing::run_schedule(ring, kBatches, 1, [&](const Batch& batch) { expect_same(batch, batches[taken++]); });
+}
 
 TEST_F(Prefetch, EveryScheduleGivesTheSameBatches) {
   constexpr int64_t kBatches = 20;  // over more than two epochs

@@ -144,8 +144,9 @@ TEST_F(DelimitedReaderTest, FilesWithoutRows) {
 }
 
 TEST_F(DelimitedReaderTest, ValuesInMessagesAreEscapedAndCut) {
-  const std::string message =
-      read_error(csv(std::string("te\0xt\x1b[31m,", 12) + std::string(500, 'x') + "\n"));
+  std::string content("te\0xt\x1b[31m,", 12);
+  content.append(500, 'x').push_back('\n');
+  const std::string message = read_error(csv(content));
   EXPECT_THAT(message, AllOf(HasSubstr("'te\\x00xt\\x1b[31m'"), HasSubstr("xxx...'")));
   EXPECT_LT(message.size(), 400u);
 }

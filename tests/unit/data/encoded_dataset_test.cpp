@@ -51,6 +51,7 @@ class ByteTokenizer : public Tokenizer {
     return {};
   }
   Encoding encode_plain(std::string_view) const override { return {}; }
+  Encoding frame(const Encoding&, const EncodeOptions&) const override { return {}; }
   int64_t vocab_size() const override { return 1003; }
   std::string id_to_token(int32_t id) const override { return std::to_string(id); }
   std::optional<int32_t> token_to_id(std::string_view) const override { return std::nullopt; }

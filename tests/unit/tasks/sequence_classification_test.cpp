@@ -21,7 +21,9 @@ at::Tensor labels(const std::vector<int64_t>& values) {
 }
 
 TEST(SequenceClassification, WeighsEachLabelOneAndAnIgnoredOneNothing) {
-  EXPECT_THAT(make()->label_weights({0, -100, 2}), ElementsAre(1, 0, 1));
+  DeviceDataset rows;
+  rows.host_labels = {0, -100, 2};
+  EXPECT_THAT(make()->label_weights(rows), ElementsAre(1, 0, 1));
 }
 
 TEST(SequenceClassification, LossIsTheSumOfCrossEntropies) {
@@ -52,7 +54,7 @@ TEST(SequenceClassification, SmoothingSpreadsAShareOverAllClasses) {
 
 TEST(SequenceClassification, AnswersWithLabelScoreAndAllScores) {
   const float logits[] = {1.0f, 3.0f, 2.0f};
-  const Json answer = make()->answer(logits);
+  const Json answer = make()->answer({}, {.values = logits});
   const double total = std::exp(1.0) + std::exp(2.0) + std::exp(3.0);
   EXPECT_EQ(answer.at("label"), "maybe");
   EXPECT_NEAR(answer.at("score").get<double>(), std::exp(3.0) / total, 1e-12);
@@ -62,7 +64,7 @@ TEST(SequenceClassification, AnswersWithLabelScoreAndAllScores) {
 
 TEST(SequenceClassification, AnswersLargeLogitsWithoutOverflow) {
   const float logits[] = {1e30f, -1e30f, 0.0f};
-  EXPECT_EQ(make()->answer(logits).at("score"), 1.0);
+  EXPECT_EQ(make()->answer({}, {.values = logits}).at("score"), 1.0);
 }
 
 TEST(SequenceClassification, IsNamedAsInConfigs) {

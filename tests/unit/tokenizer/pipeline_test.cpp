@@ -59,13 +59,17 @@ TEST(Case06ByteBpeWords, WordsOfAListAreReadWithABlankBefore) {
   const auto tokenizer = load_tokenizer(byte_level_model());
   for (const Json& row : read_json(byte_level_model().parent_path() / "expected.json")["pre_split_words"]) {
     if (!row["right_for_training"].get<bool>()) continue;
-    Ids ids = {*tokenizer->token_to_id("<s>")};
-    for (const Json& word : row["words"]) {
-      const Encoding encoding = tokenizer->encode_word(word.get<std::string>());
-      ids.insert(ids.end(), encoding.input_ids.begin(), encoding.input_ids.end());
-    }
-    ids.push_back(*tokenizer->token_to_id("</s>"));
-    EXPECT_EQ(ids, row["ids"].get<Ids>());
+    const Encoding encoding = tokenizer->encode_words(row["words"].get<std::vector<std::string>>(), {});
+    EXPECT_EQ(encoding.input_ids, row["ids"].get<Ids>());
+    Ids word_ids;
+    for (const Json& word : row["word_ids"]) word_ids.push_back(word.is_null() ? -1 : word.get<int32_t>());
+    EXPECT_EQ(encoding.word_ids, word_ids);
+    EXPECT_FALSE(encoding.truncated);
+    const Encoding cut =
+        tokenizer->encode_words(row["words"].get<std::vector<std::string>>(), {.max_length = 4});
+    EXPECT_EQ(cut.input_ids.size(), 4u);
+    EXPECT_EQ(cut.input_ids.back(), encoding.input_ids.back());
+    EXPECT_TRUE(cut.truncated);
   }
 }
 
