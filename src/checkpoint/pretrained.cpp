@@ -72,10 +72,11 @@ std::string rename_advice(const PretrainedWeights& weights, const std::set<const
     if (absent.contains(name)) wanted.push_back({name, tensor.sizes().vec()});
   }
   std::vector<Rename> rules = suggest_renames(found, wanted);
-  if (rules.empty()) return "Give the weights of the same model family as config.json says";
+  const std::string same_family = "Give the weights of the same model family as config.json says";
+  if (rules.empty()) return same_family;
   rules.insert(rules.begin(), rename.begin(), rename.end());
-  return "By their shapes they go by other names: put " + to_text(rules) +
-         " into the config's model section if that is what they mean";
+  return same_family + ". If these are such under other names, by their shapes: put " + to_text(rules) +
+         " into the config's model section";
 }
 
 [[noreturn]] void throw_mismatches(const fs::path& directory, const std::vector<std::string>& problems,

@@ -242,6 +242,9 @@ constexpr auto kTrainKeys = [](auto& s) {
       "with a scaled loss.");
   s.key("drop_last", &T::drop_last, Boolean{},
         "Leave out the last update of an epoch where it would be smaller.");
+  s.key("cuda_graphs", &T::cuda_graphs, Boolean{},
+        "On a GPU, record a step once for each shape of batch and launch it whole from then on: for steps so "
+        "short that launching their hundreds of pieces takes longer than computing them.");
   s.key("eval_every", &T::eval_every, IntervalLength{}, "How often the validation data is measured.");
   s.key("log_every", &T::log_every, IntervalLength{},
         "How often loss and rates are read from the device and shown.");

@@ -17,6 +17,7 @@ constexpr int64_t kMostSteps = 50;
 /// Adds the seconds since it began, or since the last lap, to a figure; does nothing without one.
 class Lap {
  public:
+  void restart() { began_ = monotonic_seconds(); }
   void add_to(double* seconds) {
     const double now = monotonic_seconds();
     if (seconds != nullptr) *seconds += now - began_;
@@ -42,8 +43,7 @@ Job::Job(const RunConfig& config, const OpenDevice& device, Inputs& inputs)
   optimizer_ = std::make_unique<Optimizer>(
       model_.parameters(), config_.optimizer,
       learning_rates(config_.schedule, config_.optimizer.learning_rate, num_steps), precision_.scales_loss);
-  rng_ =
-      at::tensor(at::ArrayRef<int64_t>({static_cast<int64_t>(config_.seed), 0}), at::kLong).to(device.device);
+  update_ = std::make_unique<Update>(model_, *inputs_.task, *optimizer_, meter_, config_.seed);
 }
 
 void Job::draw_weights() {
@@ -67,36 +67,24 @@ void Job::step(int64_t number, StepTimes* times, Trace* trace) {
   Lap lap;
   const StepBatch batch = batcher_->at(number);
   lap.add_to(times ? &times->data : nullptr);
-  rng_.select(0, 1).fill_(number);
-  forward_backward(batch, times, trace);
-  update(batch.label_weight, times);
+  update_->begin(number, batch.label_weight);
+  for (const Batch& micro_batch : batch.micro_batches) forward_backward(micro_batch, times, trace);
+  lap.restart();
+  update_->apply();
+  lap.add_to(times ? &times->update : nullptr);
   if (trace != nullptr) trace->batch = batch;
 }
 
-void Job::forward_backward(const StepBatch& batch, StepTimes* times, Trace* trace) {
-  const double divisor = batch.label_weight > 0 ? batch.label_weight : 1.0;
-  const ForwardMode mode{.training = true, .rng = rng_};
+void Job::forward_backward(const Batch& batch, StepTimes* times, Trace* trace) {
   Lap lap;
-  for (const Batch& micro_batch : batch.micro_batches) {
-    const auto logits = model_.forward(micro_batch, mode);
-    const auto loss_sum = inputs_.task->loss_sum(logits, micro_batch.labels);
-    lap.add_to(times ? &times->forward : nullptr);
-    optimizer_->scaled(loss_sum / divisor).backward();
-    last_loss_ = loss_sum.detach();
-    meter_.add_loss(last_loss_);
-    lap.add_to(times ? &times->backward : nullptr);
-    if (trace != nullptr) {
-      trace->logits = logits.detach();
-      trace->loss_sum = last_loss_;
-    }
-  }
-}
-
-void Job::update(double label_weight, StepTimes* times) {
-  Lap lap;
-  const UpdateStats stats = optimizer_->step();
-  meter_.add_update(label_weight, stats.grad_norm, stats.nonfinite, stats.learning_rate, stats.loss_scale);
-  lap.add_to(times ? &times->update : nullptr);
+  const Update::Forward forward = update_->forward(batch);
+  lap.add_to(times ? &times->forward : nullptr);
+  update_->backward(forward);
+  lap.add_to(times ? &times->backward : nullptr);
+  last_loss_ = forward.loss_sum.detach();
+  if (trace == nullptr) return;
+  trace->logits = forward.logits.detach();
+  trace->loss_sum = last_loss_;
 }
 
 std::vector<Placed> Job::placed(const Trace& trace) const {
@@ -134,7 +122,7 @@ std::vector<Placed> Job::placed(const Trace& trace) const {
                                : Placed{"training data", arena(inputs_.train)},
           inputs,
           labels,
-          {"dropout's counters", {rng_}},
+          {"dropout's counters", {update_->rng()}},
           {"logits and loss", {trace.logits, trace.loss_sum}},
           validation,
           {"meters", {meter_.sums()}}};

@@ -11,6 +11,7 @@
 #include "finetune/optim/optimizer.h"
 #include "finetune/train/precision.h"
 #include "finetune/train/recipe.h"
+#include "finetune/train/update.h"
 
 namespace finetune::doctor {
 
@@ -56,8 +57,7 @@ class Job {
 
  private:
   void draw_weights();
-  void forward_backward(const StepBatch& batch, StepTimes* times, Trace* trace);
-  void update(double label_weight, StepTimes* times);
+  void forward_backward(const Batch& batch, StepTimes* times, Trace* trace);
 
   RunConfig config_;
   const OpenDevice& device_;
@@ -67,7 +67,7 @@ class Job {
   std::unique_ptr<Batcher> batcher_;
   std::unique_ptr<Optimizer> optimizer_;
   TrainMeter meter_;
-  at::Tensor rng_;
+  std::unique_ptr<Update> update_;
   at::Tensor last_loss_;
 };
 

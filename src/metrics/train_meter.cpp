@@ -17,8 +17,9 @@ void TrainMeter::add_loss(const at::Tensor& loss_sum) {
 
 void TrainMeter::discard_update() { slot(kUpdateLoss).zero_(); }
 
-void TrainMeter::add_update(double label_weight, const at::Tensor& grad_norm, const at::Tensor& nonfinite,
-                            const at::Tensor& learning_rate, const at::Tensor& loss_scale) {
+void TrainMeter::add_update(const at::Tensor& label_weight, const at::Tensor& grad_norm,
+                            const at::Tensor& nonfinite, const at::Tensor& learning_rate,
+                            const at::Tensor& loss_scale) {
   const at::NoGradGuard no_grad;
   for (const Sum sum : {kLoss, kEpochLoss}) slot(sum).add_(slot(kUpdateLoss));
   for (const Sum sum : {kWeight, kEpochWeight}) slot(sum).add_(label_weight);

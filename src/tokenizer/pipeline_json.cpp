@@ -4,6 +4,7 @@
 
 #include "base64.h"
 #include "json_access.h"
+#include "score_reading.h"
 #include "tokenizer_json.h"
 
 namespace finetune {
@@ -54,7 +55,7 @@ void parse_unigram(const json& model, const std::string& place, PipelineSpec& sp
       fail_at(place + "/vocab/" + std::to_string(tokens.size()), shown(entry), "a piece and its score");
     }
     tokens.push_back(entry[0].get<std::string>());
-    spec.scores.push_back(entry[1].get<double>());
+    spec.scores.push_back(score_as_reference_reads(entry[1].get<double>()));
   }
   spec.vocabulary = Vocabulary::from_lines(std::move(tokens));
   spec.byte_fallback = get_or(model, "byte_fallback", false, place);

@@ -8,12 +8,12 @@
 
 namespace finetune {
 
-int64_t estimate_activations(const EncoderConfig& encoder, int64_t tokens) {
+int64_t estimate_activations(const EncoderConfig& encoder, int64_t tokens, at::ScalarType precision) {
   const int64_t a_layer = 8 * encoder.hidden_size + 2 * encoder.intermediate_size + encoder.num_heads;
-  const int64_t embedding = 3 * encoder.hidden_size;
+  const int64_t embedding = 3 * encoder.hidden_size * static_cast<int64_t>(sizeof(float));
   const int64_t layers = encoder.activation_checkpointing ? encoder.num_layers * encoder.hidden_size + a_layer
                                                           : encoder.num_layers * a_layer;
-  return static_cast<int64_t>(sizeof(float)) * tokens * (layers + embedding);
+  return tokens * (static_cast<int64_t>(c10::elementSize(precision)) * layers + embedding);
 }
 
 int64_t largest_micro_batch(std::vector<int32_t> lengths, int64_t rows, int64_t token_budget) {
@@ -31,14 +31,18 @@ MemoryPlan plan_memory(const EncoderConfig& encoder, const std::vector<Parameter
                        const OptimizerConfig& optimizer, int64_t micro_batch_tokens, int64_t data_bytes) {
   MemoryPlan plan;
   int64_t copies = 0;
+  at::ScalarType precision = at::kFloat;
   for (const Parameter& parameter : parameters) {
     plan.weights += static_cast<int64_t>(parameter.value.nbytes());
-    if (parameter.copy.defined()) copies += static_cast<int64_t>(parameter.copy.nbytes());
+    if (parameter.copy.defined()) {
+      copies += static_cast<int64_t>(parameter.copy.nbytes());
+      precision = parameter.copy.scalar_type();
+    }
     plan.gradients += static_cast<int64_t>(parameter.grad.nbytes());
   }
   plan.moments = optimizer.type == OptimizerType::kSgd ? 0 : (optimizer.amsgrad ? 3 : 2) * plan.weights;
   plan.weights += copies;
-  plan.activations = estimate_activations(encoder, micro_batch_tokens);
+  plan.activations = estimate_activations(encoder, micro_batch_tokens, precision);
   plan.data = data_bytes;
   return plan;
 }

@@ -30,12 +30,14 @@ namespace {
 constexpr int64_t kCpuMicroBatchTokens = 8192;
 
 /// Where `micro_batch_size` is `auto`, a GPU begins with as much of an update as what is free should hold.
-void choose_micro_batch(const RunConfig& config, const Inputs& inputs, c10::Device device, Batcher& batcher) {
+void choose_micro_batch(const RunConfig& config, const Inputs& inputs, c10::Device device,
+                        at::ScalarType precision, Batcher& batcher) {
   if (!config.train.micro_batch_size.automatic || device.is_cpu()) return;
   const int64_t whole = largest_micro_batch(inputs.train.lengths, batcher.micro_batch_rows(), 0);
   const auto available = available_memory(device);
   // An estimate: memory that runs out all the same halves the micro-batch.
-  const int64_t that_fit = available ? *available / estimate_activations(inputs.encoder, 1) : whole;
+  const int64_t that_fit =
+      available ? *available / estimate_activations(inputs.encoder, 1, precision) : whole;
   batcher.set_micro_batch_tokens(std::clamp<int64_t>(that_fit, 1, whole));
 }
 
@@ -255,7 +257,7 @@ Json run(const RunConfig& requested, const RunOptions& options) {
   Optimizer optimizer(model.parameters(), config.optimizer,
                       learning_rates(config.schedule, config.optimizer.learning_rate, num_steps),
                       precision.scales_loss);
-  choose_micro_batch(config, inputs, device.device, batcher);
+  choose_micro_batch(config, inputs, device.device, precision.activations, batcher);
   say_header(config, inputs, model, batcher, device, precision, environment, num_steps);
 
   Trainer trainer(

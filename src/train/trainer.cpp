@@ -55,7 +55,8 @@ Trainer::Trainer(const Parts& parts)
                  .log = steps_of(parts.config.train.log_every, parts.batcher.steps_per_epoch()),
                  .save = steps_of(parts.config.checkpoint.save_every, parts.batcher.steps_per_epoch())},
       meter_(parts.device.device),
-      rng_(upload(std::vector<int64_t>{static_cast<int64_t>(parts.config.seed), 0}, parts.device.device)),
+      update_(parts.model, *parts.inputs.task, parts.optimizer, meter_, parts.config.seed),
+      recorded_(update_, parts.device, parts.config.train.cuda_graphs, parts.config.task.ignore_index),
       watch_(0) {
   if (parts.config.train.micro_batch_size.automatic) {
     state_.micro_batch_tokens = parts.batcher.micro_batch_tokens();
@@ -145,7 +146,7 @@ void Trainer::pause_clock() {
 }
 
 void Trainer::step() {
-  while (const auto problem = update()) make_room(*problem);
+  while (const auto problem = try_update()) make_room(*problem);
   ++steps_done_;
   if (first_step_seconds_ == 0) {
     parts_.device.services->synchronize(parts_.device.device);  // once a process: the figure people compare
@@ -155,7 +156,7 @@ void Trainer::step() {
 }
 
 /// One update. Where memory runs out before anything is changed: what was said about it.
-std::optional<std::string> Trainer::update() {
+std::optional<std::string> Trainer::try_update() {
   const NoHostReads no_host_reads(*parts_.device.services);
   StepBatch batch;
   double data_seconds = 0;
@@ -163,14 +164,15 @@ std::optional<std::string> Trainer::update() {
     const double began = monotonic_seconds();
     batch = parts_.batcher.at(state_.step);
     data_seconds = monotonic_seconds() - began;
-    rng_.select(0, 1).fill_(state_.step);
-    backward(batch);
+    update_.begin(state_.step, batch.label_weight);
+    for (const Batch& micro_batch : batch.micro_batches) {
+      recorded_.accumulate(micro_batch, parts_.batcher.micro_batch_rows());
+      most_tokens_at_once_ = std::max(most_tokens_at_once_, micro_batch.num_tokens);
+    }
   } catch (const c10::OutOfMemoryError& error) {
     return error.what_without_backtrace();
   }
-  const UpdateStats update = parts_.optimizer.step();
-  meter_.add_update(batch.label_weight, update.grad_norm, update.nonfinite, update.learning_rate,
-                    update.loss_scale);
+  recorded_.apply();
   ++state_.step;
   state_.rows_seen += static_cast<int64_t>(batch.rows.size());
   state_.tokens_seen += batch.num_tokens;
@@ -178,25 +180,13 @@ std::optional<std::string> Trainer::update() {
   return std::nullopt;
 }
 
-void Trainer::backward(const StepBatch& batch) {
-  const double divisor = batch.label_weight > 0 ? batch.label_weight : 1.0;
-  const ForwardMode mode{.training = true, .rng = rng_};
-  for (const Batch& micro_batch : batch.micro_batches) {
-    const auto logits = parts_.model.forward(micro_batch, mode);
-    const auto loss_sum = parts_.inputs.task->loss_sum(logits, micro_batch.labels);
-    parts_.optimizer.scaled(loss_sum / divisor).backward();
-    meter_.add_loss(loss_sum.detach());
-    most_tokens_at_once_ = std::max(most_tokens_at_once_, micro_batch.num_tokens);
-  }
-}
-
 /// Halves the micro-batch, so that the update can be done anew. Nothing is lost: dropout is counted, so what
 /// is done anew gives the same numbers but for the order of sums.
 void Trainer::make_room(const std::string& problem) {
   const bool may_halve = parts_.config.train.micro_batch_size.automatic;
   if (!may_halve || !parts_.batcher.halve_micro_batches(state_.step)) give_up(problem);
-  parts_.optimizer.discard_gradients();
-  meter_.discard_update();
+  recorded_.stop("memory ran out");
+  update_.discard();
   release_cached_memory(parts_.device.device);
   state_.micro_batch_tokens = parts_.batcher.micro_batch_tokens();
   log_->write("micro_batch", Json{{"step", state_.step}, {"micro_batch_tokens", state_.micro_batch_tokens}});

@@ -11,6 +11,8 @@
 #include "finetune/report/run_log.h"
 #include "finetune/train/inputs.h"
 #include "finetune/train/precision.h"
+#include "finetune/train/update.h"
+#include "recorded_update.h"
 #include "resume.h"
 #include "run_folder.h"
 #include "step_log.h"
@@ -81,8 +83,7 @@ class Trainer {
 
   void train_to_the_end();
   void step();
-  std::optional<std::string> update();
-  void backward(const StepBatch& batch);
+  std::optional<std::string> try_update();
   void make_room(const std::string& problem);
   [[noreturn]] void give_up(const std::string& problem) const;
   void settle_residency();
@@ -100,7 +101,8 @@ class Trainer {
   Intervals intervals_;
   TrainState state_;
   TrainMeter meter_;
-  at::Tensor rng_;  ///< [2] int64 on the device: seed, step
+  Update update_;
+  RecordedUpdate recorded_;
   std::unique_ptr<StepLog> log_;
   Stopwatch watch_;
   int64_t log_length_ = 0;

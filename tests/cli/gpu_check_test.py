@@ -44,7 +44,7 @@ def test_without_a_gpu_only_the_rest_runs(tmp_path):
     assert parts["program"]["result"] == ("pass" if HAS_PLUGIN else "fail"), parts["program"]
     assert done.returncode == (0 if HAS_PLUGIN else 1), done.stderr
     assert {part["reason"] for name, part in parts.items() if name != "program"} == {"no GPU"}
-    assert len(parts) >= 13
+    assert len(parts) >= 14
     assert done.stdout.splitlines()[-1].startswith(f"scripts/gpu-check: {written['result']}: ")
 
 

@@ -24,38 +24,38 @@
 #include "finetune/optim/schedule.h"
 #include "finetune/train/evaluate.h"
 #include "finetune/train/inputs.h"
+#include "finetune/train/update.h"
 #include "train/named_tensors.h"
 
 namespace finetune {
 namespace {
 
-/// What one update's forward and backward passes give.
-struct Update {
+/// What the program's own log does not show of an update before it is applied.
+struct Seen {
   NamedTensors inputs;  ///< of its rows, in their order
   at::Tensor logits;
   double loss = 0;
 };
 
-Update backward(const Classifier& model, const Task& task, const StepBatch& step, const at::Tensor& rng) {
-  const ForwardMode mode{.training = true, .rng = rng};
+Seen accumulate(Update& update, int64_t number, const StepBatch& step) {
   std::vector<at::Tensor> logits, ids, types, lengths;
-  Update update;
+  Seen seen;
+  update.begin(number, step.label_weight);
   for (const Batch& batch : step.micro_batches) {
-    const auto out = model.forward(batch, mode);
-    const auto loss_sum = task.loss_sum(out, batch.labels);
-    (loss_sum / step.label_weight).backward();
-    update.loss += loss_sum.item<double>() / step.label_weight;
-    logits.push_back(out.detach());
+    const Update::Forward forward = update.forward(batch);
+    update.backward(forward);
+    seen.loss += forward.loss_sum.item<double>() / step.label_weight;
+    logits.push_back(forward.logits.detach());
     ids.push_back(batch.input_ids);
     types.push_back(batch.token_type_ids);
     lengths.push_back(batch.cu_seqlens.diff());
   }
-  update.logits = at::cat(logits);
-  update.inputs = {{"input_ids", at::cat(ids)},
-                   {"token_type_ids", at::cat(types)},
-                   {"lengths", at::cat(lengths)},
-                   {"rows", at::tensor(at::ArrayRef<int64_t>(step.rows), at::kLong)}};
-  return update;
+  seen.logits = at::cat(logits);
+  seen.inputs = {{"input_ids", at::cat(ids)},
+                 {"token_type_ids", at::cat(types)},
+                 {"lengths", at::cat(lengths)},
+                 {"rows", at::tensor(at::ArrayRef<int64_t>(step.rows), at::kLong)}};
+  return seen;
 }
 
 at::Tensor doubles(const std::vector<double>& values) {
@@ -78,22 +78,22 @@ void probe(const RunConfig& config, int64_t num_steps, const std::filesystem::pa
   const auto rates = learning_rates(config.schedule, config.optimizer.learning_rate, num_steps);
   Optimizer optimizer(model.parameters(), config.optimizer, rates);
 
-  const auto rng = at::tensor(at::ArrayRef<int64_t>({static_cast<int64_t>(config.seed), 0}), at::kLong);
+  TrainMeter meter(device.device);
+  Update update(model, *inputs.task, optimizer, meter, config.seed);
   NamedTensors results;
   std::vector<double> losses, grad_norms, used_rates;
   for (int64_t step = 0; step < num_steps; ++step) {
-    rng.select(0, 1).fill_(step);
-    const Update update = backward(model, *inputs.task, batcher.at(step), rng);
-    losses.push_back(update.loss);
+    const Seen seen = accumulate(update, step, batcher.at(step));
+    losses.push_back(seen.loss);
     if (step == 0) {
-      results = update.inputs;
-      results.push_back({"logits", update.logits});
-      results.push_back({"loss", doubles({update.loss})});
+      results = seen.inputs;
+      results.push_back({"logits", seen.logits});
+      results.push_back({"loss", doubles({seen.loss})});
       for (const auto& parameter : model.parameters()) {
         results.push_back({"grad/" + parameter.name, parameter.grad.clone()});
       }
     }
-    const UpdateStats stats = optimizer.step();
+    const UpdateStats stats = update.apply();
     grad_norms.push_back(stats.grad_norm.item<double>());
     used_rates.push_back(stats.learning_rate.item<double>());
   }

@@ -9,6 +9,7 @@
 #include "kernel.h"
 #include "memory.h"
 #include "order.h"
+#include "recording.h"
 
 namespace finetune::sim {
 namespace {
@@ -94,6 +95,7 @@ Tensor copy_from(const Tensor& from, const Tensor& to, bool non_blocking) {
   const Device device = copy.device_side().device();
   const int queue = current_queue(device.index());
   if (copy.crosses()) {
+    refuse_while_recording(copy.name());
     fail_if_asked(Operation::kCopy, c10::str("a ", copy.name(), " of ", to.nbytes(), " bytes, ", device));
   }
   const Locked s;
@@ -119,6 +121,8 @@ Tensor copy_from(const Tensor& from, const Tensor& to, bool non_blocking) {
   }
   target.copy_(source);
   kernel.finish();
+  if (recording())
+    note_launch([from = unattached(from), to = unattached(to)] { copy_from(from, to, false); });
   if (copy.upload && copy.async) s->in_flight.push_back({queue, now, from, {}, checksum(from)});
   if ((copy.upload || copy.download) && !copy.async) host_waits_for(clock);
   return to;

@@ -7,6 +7,7 @@
 #include "generator.h"
 #include "kernel.h"
 #include "order.h"
+#include "recording.h"
 
 namespace finetune::sim {
 namespace {
@@ -128,11 +129,40 @@ bool map_arguments(const OpInfo& info, int device, Kernel& kernel, c10::IValue* 
   return has_mask;
 }
 
+/// The same values, free of the graph that autograd hangs on their tensors.
+std::vector<c10::IValue> without_graph(c10::ArrayRef<c10::IValue> values) {
+  std::vector<c10::IValue> result(values.begin(), values.end());
+  for (c10::IValue& value : result) replace_tensors(value, unattached);
+  return result;
+}
+
+/// Launches an operator again and puts its results where they were put then.
+void repeat(const c10::OperatorHandle& op, const std::vector<c10::IValue>& arguments,
+            const std::vector<c10::IValue>& results) {
+  torch::jit::Stack stack(arguments);
+  run_on_device(op, &stack);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  for (size_t i = 0; i < results.size(); ++i) {
+    std::vector<Tensor> then;
+    c10::IValue recorded = results[i];
+    replace_tensors(recorded, [&](const Tensor& tensor) { return then.emplace_back(tensor); });
+    auto target = then.begin();
+    replace_tensors(stack[i], [&](const Tensor& fresh) {
+      const Tensor& to = *target++;
+      if (fresh.defined() && !fresh.is_alias_of(to)) to.copy_(fresh);
+      return fresh;
+    });
+  }
+}
+
 }  // namespace
 
 void run_on_device(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const OpInfo& info = info_of(op);
   c10::IValue* arguments = stack->data() + stack->size() - info.uses.size();
+  std::vector<c10::IValue> recorded;
+  if (recording() && !info.metadata)
+    recorded = without_graph(c10::ArrayRef<c10::IValue>(arguments, info.uses.size()));
   const int device = device_of_operands(c10::ArrayRef<c10::IValue>(arguments, info.uses.size()), info.name);
   Kernel kernel(info.name.c_str(), sim_device(device));
   const bool has_mask = map_arguments(info, device, kernel, arguments);
@@ -152,6 +182,12 @@ void run_on_device(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (size_t i = stack->size() - num_returns; i < stack->size(); ++i) {
     replace_tensors((*stack)[i], [&](const Tensor& tensor) { return kernel.wrap(tensor); });
   }
+  if (recorded.empty()) return;
+  note_launch([op, recorded,
+               results = without_graph(
+                   c10::ArrayRef<c10::IValue>(stack->data() + stack->size() - num_returns, num_returns))] {
+    repeat(op, recorded, results);
+  });
 }
 
 }  // namespace finetune::sim

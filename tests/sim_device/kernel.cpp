@@ -7,6 +7,7 @@
 
 #include "memory.h"
 #include "order.h"
+#include "recording.h"
 
 namespace finetune::sim {
 
@@ -91,6 +92,7 @@ void Kernel::note_accesses(int queue) const {
     const size_t item = tensor.itemsize();
     const auto base = static_cast<size_t>(static_cast<const char*>(storage.memory) - block.memory);
     const size_t begin = base + static_cast<size_t>(tensor.storage_offset()) * item;
+    if (mapped.use == kWrite) keep_contents(block);
     const size_t length = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), item);
     note_access(block, begin, begin + length, mapped.use == kWrite, queue, op_);
   }

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "recording.h"
+
 namespace finetune::sim {
 namespace {
 
@@ -92,6 +94,7 @@ void host_waits_for(const Clock& clock) {
 }
 
 void host_reads(const char* op, int device) {
+  refuse_while_recording(op);
   const Locked s;
   ++s->counters.host_reads;
   ++s->counters.reads[op];
@@ -100,6 +103,7 @@ void host_reads(const char* op, int device) {
 }
 
 void host_syncs(const Clock& clock, const char* what) {
+  refuse_while_recording(what);
   check_strict(StrictSection::kWaits, what);
   host_waits_for(clock);
 }

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "finetune/core/json.h"
+#include "recording.h"
 #include "sim_device.h"
 #include "state.h"
 #include "streams.h"
@@ -29,6 +30,9 @@ class SimServices final : public DeviceServices {
   }
   void synchronize(c10::Device device) const override { device_guard().synchronizeDevice(device.index()); }
   std::string describe(c10::Device) const override { return "simulated accelerator, runs on the CPU"; }
+  std::unique_ptr<RecordedWork> record(c10::Device, const std::function<void()>& work) const override {
+    return sim::record(work);
+  }
   void forbid_host_reads(bool forbidden) const override {
     const Locked s;
     s->strict = forbidden ? StrictSection::kWaits : StrictSection::kNothing;

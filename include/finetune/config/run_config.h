@@ -144,6 +144,7 @@ struct TrainConfig {
   AutoCount micro_batch_size;        ///< rows a forward pass
   Precision precision = Precision::kAuto;
   bool drop_last = false;
+  bool cuda_graphs = false;
   Interval eval_every{1, Interval::Unit::kEpochs};
   Interval log_every{10, Interval::Unit::kSteps};
   OnNonfinite on_nonfinite = OnNonfinite::kAbort;

@@ -25,7 +25,7 @@ struct EncodedDataset {
       second_segments;        ///< [R] first position in the row whose token type is 1 (its length: none)
   HostArray<int64_t> labels;  ///< [R], or [L] where items are labelled: class ids, or `ignore_index`; empty
                               ///< where the split has no labels
-  HostArray<float> values;  ///< [R, W] labels that are numbers, 0 or 1 a class, or undefined; else empty
+  HostArray<float> values;    ///< [R, W] labels that are numbers, 0 or 1 a class, or undefined; else empty
   HostArray<int64_t> target_offsets;    ///< [R + 1] the items of row r; empty where rows are labelled
   HostArray<int32_t> target_positions;  ///< [L] each item's token in its row; -1 where it has none
   int64_t num_truncated = 0;            ///< rows that lost tokens to max_length

@@ -3,6 +3,8 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +26,14 @@ struct DeviceUse {
   std::optional<double> power_w;
 };
 
+/// Work of a device that was recorded once and is repeated by one launch.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  /// Queues the work on the current stream. Does not wait for it.
+  virtual void replay() = 0;
+};
+
 /// What else than tensor operations is needed of a device: one implementation in the binary (CPU), others in
 /// plugins.
 class DeviceServices {
@@ -41,6 +51,16 @@ class DeviceServices {
   /// From `true` to `false` nothing may read a value back from any device of this type. One that watches over
   /// it throws at such a read and names the operator; by default nothing is watched.
   virtual void forbid_host_reads(bool /*forbidden*/) const {}
+  /// Records what `work` queues on the device instead of running it; null where the device cannot.
+  ///
+  /// A repetition reads and writes the same addresses, and gets the same numbers from the host. So `work`
+  /// must neither wait for the device nor copy from or to the host, and what it leaves behind must lie in
+  /// tensors that were there before: all recordings of a device share the memory of what they allocate.
+  /// Throws what `work` throws, and then nothing has been run.
+  virtual std::unique_ptr<RecordedWork> record(c10::Device /*device*/,
+                                               const std::function<void()>& /*work*/) const {
+    return nullptr;
+  }
 };
 
 /// Forbids host reads for as long as it lives: around everything between two log points.

@@ -19,9 +19,9 @@ class TrainMeter {
   void add_loss(const at::Tensor& loss_sum);
   /// Forgets the micro-batches of an update that will be done anew.
   void discard_update();
-  /// Counts an update. label_weight: what its labels weigh, known on the host; grad_norm, nonfinite,
-  /// learning_rate: [] float32; loss_scale: likewise, or undefined.
-  void add_update(double label_weight, const at::Tensor& grad_norm, const at::Tensor& nonfinite,
+  /// Counts an update. label_weight [] float64: what its labels weigh; grad_norm, nonfinite, learning_rate:
+  /// [] float32; loss_scale: likewise, or undefined.
+  void add_update(const at::Tensor& label_weight, const at::Tensor& grad_norm, const at::Tensor& nonfinite,
                   const at::Tensor& learning_rate, const at::Tensor& loss_scale = {});
 
   struct Values {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,8 +27,10 @@ struct MemoryPlan {
 
 /// Bytes that a forward pass keeps for its backward pass: per token and layer eight vectors of the hidden
 /// size and two of the intermediate one, which is what the packed encoder layer saves. With activation
-/// checkpointing: a layer's input each, and all of one layer.
-int64_t estimate_activations(const EncoderConfig& encoder, int64_t tokens);
+/// checkpointing: a layer's input each, and all of one layer. precision: of the layers; the embeddings are
+/// float32.
+int64_t estimate_activations(const EncoderConfig& encoder, int64_t tokens,
+                             at::ScalarType precision = at::kFloat);
 
 /// Tokens of the largest micro-batch that rows of these lengths can make: `rows` of the longest, within
 /// `token_budget` (0: none).

@@ -12,13 +12,12 @@
 #include <string_view>
 
 #include "finetune/device/plugin.h"
+#include "graph.h"
+#include "limits.h"
 #include "nvml.h"
 
 namespace finetune {
 namespace {
-
-/// The kernels use what came with Ampere, and no machine code for older devices is in this library.
-constexpr int kLeastMajor = 8;
 
 int64_t current(const c10::CachingAllocator::StatArray& stat) {
   return stat[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
@@ -66,6 +65,10 @@ class CudaServices final : public DeviceServices {
     return at::cuda::getDeviceProperties(device.index())->major >= 8;  // from Ampere on
   }
 
+  std::unique_ptr<RecordedWork> record(c10::Device device, const std::function<void()>& work) const override {
+    return record_cuda_graph(device, work);
+  }
+
   std::string describe(c10::Device device) const override {
     const cudaDeviceProp* properties = at::cuda::getDeviceProperties(device.index());
     std::ostringstream text;
@@ -82,12 +85,9 @@ int count_usable_devices(std::string* why_not) {
   *why_not = "LibTorch finds no usable NVIDIA device; is the driver too old for its CUDA version?";
   for (int device = 0; device < count; ++device) {
     const cudaDeviceProp* properties = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device));
-    if (properties->major >= kLeastMajor) continue;
-    std::ostringstream text;
-    text << "device " << device << ", " << properties->name << ", has compute capability "
-         << properties->major << "." << properties->minor << ", and the kernels need " << kLeastMajor
-         << ".0 or later; hide it by CUDA_VISIBLE_DEVICES if another one is newer";
-    *why_not = text.str();
+    const auto problem = too_old_a_device(device, properties->name, properties->major, properties->minor);
+    if (!problem) continue;
+    *why_not = *problem;
     return device;
   }
   return count;

@@ -32,7 +32,8 @@ struct Parts {
   Optimizer optimizer;
 
   explicit Parts(c10::Device device)
-      : model(kLargeEncoder, HeadConfig{}, device), optimizer(model.parameters(), OptimizerConfig{}, kRates) {}
+      : model(kLargeEncoder, HeadConfig{}, device),
+        optimizer(model.parameters(), OptimizerConfig{}, kRates) {}
 
   NamedTensors weights() const { return named_tensors(model.parameters()); }
   NamedTensors moments() const {

@@ -5,6 +5,7 @@
 /// one would throw, and so would any other wait for the device.
 
 #include "../device/support.h"
+#include "../recording.h"
 #include "tiny_run.h"
 
 namespace finetune::sim {
@@ -91,6 +92,29 @@ TEST_F(SimTest, LayersThatAreComputedAnewGiveTheSameBits) {
   const auto anew = run_on("cpu", {{"model", {{"activation_checkpointing", true}}}});
   EXPECT_EQ(anew->summary.at("weights_sha256"), kept->summary.at("weights_sha256"));
 }
+
+/// Variants whose steps are recorded, and how often one is repeated instead of being launched in pieces.
+class SyncFreeRecorded : public SimTest, public ::testing::WithParamInterface<Variant> {};
+
+TEST_P(SyncFreeRecorded, RepeatedStepsGiveTheNumbersOfLaunchedOnes) {
+  Json recorded = GetParam().changes;
+  recorded["train"]["cuda_graphs"] = true;
+  take_recording_counts();
+  const auto cpu = run_on("cpu", GetParam().changes), sim = run_on("sim:0", recorded);
+  const RecordingCounts counts = take_recording_counts();
+  EXPECT_GE(counts.made, 2) << "a shape of micro-batch and the optimizer";
+  EXPECT_GT(counts.replayed, 70) << "of 50 updates, each of one micro-batch at least and the optimizer";
+  const auto expected = values_of(cpu->log, "loss"), losses = values_of(sim->log, "loss");
+  ASSERT_EQ(losses.size(), expected.size());
+  const double tolerance = GetParam().changes.dump().find("16\"") == std::string::npos ? 1e-5 : 2e-2;
+  for (size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[i], tolerance) << "step " << i + 1;
+  EXPECT_EQ(values_of(sim->log, "learning_rate"), values_of(cpu->log, "learning_rate"));
+  EXPECT_EQ(sim->counters.strict_sections, 50);
+  EXPECT_EQ(reports(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SyncFreeRecorded, ::testing::ValuesIn(variants()), variant_name);
 
 /// What a run counts that neither evaluates nor saves before its end. An epoch has nine steps: its end is a
 /// log point of its own.

@@ -131,6 +131,7 @@ class ConfigGenerator {
     if (coin()) t.micro_batch_size = {false, integer(1, 4096)};
     t.precision = pick({Precision::kAuto, Precision::kFp32});
     t.drop_last = coin();
+    t.cuda_graphs = coin();
     t.eval_every = interval();
     t.log_every = interval();
     t.on_nonfinite = pick({OnNonfinite::kSkip, OnNonfinite::kAbort});

@@ -13,7 +13,7 @@ void update(TrainMeter& meter, double loss_one, double loss_two, double weight, 
             double rate) {
   meter.add_loss(scalar(loss_one));
   meter.add_loss(scalar(loss_two));
-  meter.add_update(weight, scalar(norm), scalar(skipped), scalar(rate));
+  meter.add_update(at::scalar_tensor(weight, at::kDouble), scalar(norm), scalar(skipped), scalar(rate));
 }
 
 TrainMeter::Values read(const TrainMeter& meter) { return TrainMeter::values(meter.start_read().wait()); }

@@ -36,6 +36,21 @@ TEST(PlanMemory, CountsWhatTheParametersHold) {
   EXPECT_EQ(plan_memory(encoder, parameters, optimizer, 10, 123).moments, 0);
 }
 
+TEST(PlanMemory, LayersInHalfPrecisionTakeHalf) {
+  EncoderConfig encoder;
+  encoder.hidden_size = 64;
+  encoder.num_layers = 3;
+  encoder.num_heads = 4;
+  encoder.intermediate_size = 256;
+  const int64_t embeddings = 10 * 3 * 64 * 4;
+  EXPECT_EQ(2 * (estimate_activations(encoder, 10, at::kBFloat16) - embeddings),
+            estimate_activations(encoder, 10) - embeddings);
+  const std::vector<Parameter> parameters{
+      {"a.weight", at::zeros({8, 8}), at::zeros({8, 8}), at::zeros({8, 8}, at::kHalf)}};
+  EXPECT_EQ(plan_memory(encoder, parameters, {}, 10, 0).activations,
+            estimate_activations(encoder, 10, at::kHalf));
+}
+
 TEST(MemoryPlanText, NamesEachPartAndWhatIsFree) {
   const MemoryPlan plan{
       .weights = 90 << 20, .gradients = 90 << 20, .moments = 180 << 20, .activations = 3 << 20, .data = 2048};
