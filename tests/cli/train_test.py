@@ -236,7 +236,8 @@ def test_pairs(folder, tmp_path):
     support.finetune("--config", config, "--quiet")
     model = tmp_path / "run" / "model"
     settings = json.loads((model / "finetune.json").read_text())
-    assert {key: column for key, column in settings["columns"].items() if column is not None} == {"text": "premise", "text_pair": "hypothesis", "label": "gold"}
+    named = {key: column for key, column in settings["columns"].items() if column is not None}
+    assert named == {"text": "premise", "text_pair": "hypothesis", "label": "gold"}
     # The columns are remembered, and both texts matter.
     answers = support.finetune("predict", "--model", model, "--device", "cpu", "--input", data).lines()
     assert [(a["text"], a["text_pair"]) for a in answers] == [row[:2] for row in rows]
