@@ -6,7 +6,7 @@
 
 #include "../device/support.h"
 #include "../recording.h"
-#include "tiny_run.h"
+#include "watched_run.h"
 
 namespace finetune::sim {
 namespace {
@@ -41,27 +41,6 @@ std::vector<Variant> variants() {
           {"streamed", {{"data", {{"residency", "stream"}}}}},
           {"streamed_whole_batches",
            {{"data", {{"residency", "stream"}}}, {"train", {{"micro_batch_size", 8}}}}}};
-}
-
-/// A run and what the device counted.
-struct Watched {
-  TemporaryFolder folder;
-  Json summary;
-  Counters counters;
-  std::vector<Json> log;  ///< its train events
-};
-
-std::unique_ptr<Watched> run_on(const std::string& device, const Json& changes) {
-  auto watched = std::make_unique<Watched>();
-  Json config = tiny_config(watched->folder.path(), device);
-  config.merge_patch(changes);
-  reset_counters();
-  RunOptions options;
-  options.quiet = true;
-  watched->summary = run(parse_run_config(config, watched->folder.path()), options);
-  watched->counters = counters();
-  watched->log = events_of(watched->folder.path() / "run", "train");
-  return watched;
 }
 
 class SyncFree : public SimTest, public ::testing::WithParamInterface<Variant> {};
