@@ -275,8 +275,8 @@ def test_the_loop_of_the_readme(folder, tmp_path):
 def test_the_example_space_fits_the_example_config(sweep_modules):
     program, space = sweep_modules
     configs = sweep_support.ROOT / "configs"
-    space.Space(configs / "space.json").check(program.Program(), configs / "tiny.json")
-    assert "scripts/sweep configs/tiny.json configs/space.json" in readme_block("scripts/sweep")
+    space.Space(configs / "sweep" / "space.json").check(program.Program(), configs / "tiny.json")
+    assert "scripts/sweep configs/tiny.json configs/sweep/space.json" in readme_block("scripts/sweep")
 
 
 def test_a_slurm_array_is_requeued_and_goes_on(folder, tmp_path):

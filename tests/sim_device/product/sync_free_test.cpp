@@ -37,10 +37,28 @@ std::vector<Variant> variants() {
           {"activation_checkpointing", {{"model", {{"activation_checkpointing", true}}}}},
           {"words", words},
           {"streamed_words", streamed_words},
+          {"fields",
+           {{"task", {{"type", "token_classification"}}},
+            {"data",
+             {{"train", "train.jsonl"},
+              {"validation", "validation.jsonl"},
+              {"fields", "fields"},
+              {"label", "labels"}}}}},
           {"weighted_focal", {{"task", {{"loss", "focal"}, {"class_weights", "balanced"}}}}},
           {"streamed", {{"data", {{"residency", "stream"}}}}},
           {"streamed_whole_batches",
            {{"data", {{"residency", "stream"}}}, {"train", {{"micro_batch_size", 8}}}}}};
+}
+
+/// Tasks whose labels are numbers.
+std::vector<Variant> variants_of_numbers() {
+  return {{"several_labels",
+           {{"task", {{"type", "multi_label_classification"}, {"pos_weight", "balanced"}}},
+            {"data", {{"label_separator", "|"}}}}},
+          {"numbers",
+           {{"task", {{"type", "regression"}}},
+            {"data", {{"label", "value"}}},
+            {"model", {{"init", "random"}}}}}};
 }
 
 class SyncFree : public SimTest, public ::testing::WithParamInterface<Variant> {};
@@ -65,6 +83,7 @@ TEST_P(SyncFree, FiftyStepsEqualTheCpusBitByBit) {
 std::string variant_name(const ::testing::TestParamInfo<Variant>& variant) { return variant.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(All, SyncFree, ::testing::ValuesIn(variants()), variant_name);
+INSTANTIATE_TEST_SUITE_P(Numbers, SyncFree, ::testing::ValuesIn(variants_of_numbers()), variant_name);
 
 TEST_F(SimTest, LayersThatAreComputedAnewGiveTheSameBits) {
   const auto kept = run_on("cpu", Json::object());

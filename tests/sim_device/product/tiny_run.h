@@ -48,11 +48,11 @@ inline void write_rows(const std::filesystem::path& file, int num_rows, unsigned
   }
   std::mt19937 random(seed);
   std::ofstream out(file);
-  out << "text,label\n";
+  out << "text,label,value\n";
   for (int row = 0; row < num_rows; ++row) {
     const auto num_words = 1 + random() % 12;
     for (unsigned i = 0; i < num_words; ++i) out << (i > 0 ? " " : "") << words[random() % words.size()];
-    out << "," << (row % 3 == 0 ? "yes" : "no") << "\n";
+    out << "," << (row % 3 == 0 ? "yes" : "no") << "," << 0.25 * (row % 5) << "\n";
   }
 }
 
@@ -69,6 +69,24 @@ inline void write_tagged_rows(const std::filesystem::path& table, const std::fil
   }
 }
 
+/// The rows of a table again, the first words of each as fields of one of two classes.
+inline void write_field_rows(const std::filesystem::path& table, const std::filesystem::path& file) {
+  std::ifstream in(table);
+  std::ofstream out(file);
+  std::string line;
+  std::getline(in, line);  // the header
+  while (std::getline(in, line)) {
+    const std::string text = line.substr(0, line.find(','));
+    std::istringstream words(text);
+    Json fields = Json::array(), labels = Json::array();
+    for (std::string word; fields.size() < 2 && words >> word;) {
+      fields.push_back(word);
+      labels.push_back(word[0] % 2);
+    }
+    out << Json{{"text", text}, {"fields", fields}, {"labels", labels}}.dump() << "\n";
+  }
+}
+
 /// 50 updates with dropout, clipping, and micro-batches where `micro_batch_size` is below the batch.
 inline Json tiny_config(const std::filesystem::path& folder, const std::string& device) {
   if (!std::filesystem::exists(folder / "train.csv")) {
@@ -76,6 +94,8 @@ inline Json tiny_config(const std::filesystem::path& folder, const std::string& 
     write_rows(folder / "validation.csv", 30, 2);
     write_tagged_rows(folder / "train.csv", folder / "train.conll");
     write_tagged_rows(folder / "validation.csv", folder / "validation.conll");
+    write_field_rows(folder / "train.csv", folder / "train.jsonl");
+    write_field_rows(folder / "validation.csv", folder / "validation.jsonl");
   }
   return Json{{"output_dir", "run"},
               {"device", device},
