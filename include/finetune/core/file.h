@@ -70,10 +70,6 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
 /// there is no such line or file.
 std::string field_of_file(const std::filesystem::path& path, const std::string& field);
 
-/// What follows `field` and its colon on the first line that begins with it, as in /proc/cpuinfo; "" where
-/// there is no such line or file.
-std::string field_of_file(const std::filesystem::path& path, const std::string& field);
-
 /// An exclusive `flock` on a file, held until destruction. The kernel drops it when the process dies, however
 /// it dies.
 class FileLock {
