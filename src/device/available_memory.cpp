@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "finetune/core/file.h"
+#include "tensor_memory.h"
 
 namespace finetune {
 
@@ -29,7 +30,11 @@ std::optional<int64_t> available_memory(c10::Device device) {
 }
 
 void release_cached_memory(c10::Device device) {
-  if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
+  if (device.is_cpu()) {
+    release_tensor_memory();
+  } else {
+    c10::getDeviceAllocator(device.type())->emptyCache();
+  }
 }
 
 }  // namespace finetune

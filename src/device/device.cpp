@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
-#include <malloc.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <torch/version.h>
@@ -11,13 +10,13 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <sstream>
 
 #include "finetune/core/error.h"
 #include "finetune/core/file.h"
 #include "finetune/core/version.h"
 #include "finetune/device/plugin.h"
+#include "tensor_memory.h"
 
 namespace finetune {
 namespace {
@@ -64,18 +63,8 @@ std::optional<c10::Device> parse_device(const std::string& request) {
   }
 }
 
-/// A step frees what the next one allocates again. By default the C library gives such memory back to the
-/// system in between, and the system clears every page of it anew.
-void keep_freed_memory() {
-#ifdef __GLIBC__
-  constexpr int kLargestThreshold = 32 << 20;  // more is refused
-  ::mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
-  ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-#endif
-}
-
 OpenDevice open_cpu(std::string reason) {
-  keep_freed_memory();
+  keep_tensor_memory();
   return {c10::Device(c10::kCPU), &cpu_services(), std::move(reason)};
 }
 

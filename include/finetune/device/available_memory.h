@@ -15,8 +15,8 @@ std::optional<int64_t> available_memory(c10::Device device);
 /// The number after `field` in /proc/meminfo ("MemTotal", "MemAvailable"), in bytes; 0 where it is not there.
 int64_t system_memory(const char* field);
 
-/// Gives what LibTorch's allocator keeps unused back to the device. Waits for the device, so it belongs
-/// between phases; nothing to do on the CPU.
+/// Gives what the allocator keeps unused back to the device, or the system. Waits for the device, so it
+/// belongs between phases.
 void release_cached_memory(c10::Device device);
 
 }  // namespace finetune
