@@ -12,7 +12,12 @@ Classifier::Classifier(const EncoderConfig& config, const HeadConfig& head, c10:
       head_(make_head(config_, head, store_)) {}
 
 at::Tensor Classifier::forward(const Batch& batch, const ForwardMode& mode) const {
-  return head_->forward(encoder_->forward(batch, mode), batch, mode);
+  return head_->forward(encoder_->forward(batch, head_->tokens_read(batch), mode), batch, mode);
+}
+
+int64_t Classifier::num_tokens_read(const Batch& batch) const {
+  const at::Tensor tokens = head_->tokens_read(batch);
+  return tokens.defined() ? tokens.size(0) : batch.num_tokens;
 }
 
 void Classifier::initialize_parameters(uint64_t seed) {

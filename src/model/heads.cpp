@@ -2,14 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include "token_selection.h"
+
 namespace finetune {
 namespace {
-
-HeadInput tokens_at(const at::Tensor& indices, const at::Tensor& hidden_states, const Batch& batch,
-                    const ForwardMode& mode) {
-  return {.states = hidden_states.index_select(0, indices).to(at::kFloat),
-          .token_keys = mode.training ? batch.token_keys.index_select(0, indices) : at::Tensor()};
-}
 
 class DenseHead final : public Head {
  public:
@@ -22,9 +18,11 @@ class DenseHead final : public Head {
         weight_(store.add(spec.output + ".weight", {num_outputs, hidden_size})),
         bias_(store.add(spec.output + ".bias", {num_outputs})) {}
 
+  at::Tensor tokens_read(const Batch& batch) const override { return first_tokens(batch); }
+
   at::Tensor forward(const at::Tensor& hidden_states, const Batch& batch,
                      const ForwardMode& mode) const override {
-    const HeadInput first = first_tokens(hidden_states, batch, mode);  // [B, H]
+    const HeadInput first = head_input(hidden_states, first_tokens(batch), batch, mode);  // [B, H]
     const auto input =
         kernels::dropout(first.states, mode.dropout(input_dropout_, kClassifierSite + 1, first.token_keys));
     const auto dense =
@@ -46,9 +44,11 @@ class TokenHead final : public Head {
         weight_(store.add("classifier.weight", {num_outputs, config.hidden_size})),
         bias_(store.add("classifier.bias", {num_outputs})) {}
 
+  at::Tensor tokens_read(const Batch& batch) const override { return batch.positions; }
+
   at::Tensor forward(const at::Tensor& hidden_states, const Batch& batch,
                      const ForwardMode& mode) const override {
-    const HeadInput input = tokens_at_positions(hidden_states, batch, mode);  // [P, H]
+    const HeadInput input = head_input(hidden_states, batch.positions, batch, mode);  // [P, H]
     const auto dropped =
         kernels::dropout(input.states, mode.dropout(dropout_, kClassifierSite, input.token_keys));
     return kernels::add_bias(kernels::linear(dropped, weight_), bias_);  // [P, num_outputs]
@@ -61,13 +61,13 @@ class TokenHead final : public Head {
 
 }  // namespace
 
-HeadInput first_tokens(const at::Tensor& hidden_states, const Batch& batch, const ForwardMode& mode) {
-  return tokens_at(batch.cu_seqlens.narrow(0, 0, batch.num_rows), hidden_states, batch, mode);
+HeadInput head_input(const at::Tensor& hidden_states, const at::Tensor& tokens, const Batch& batch,
+                     const ForwardMode& mode) {
+  return {.states = hidden_states.to(at::kFloat),
+          .token_keys = mode.training ? select_tokens(batch.token_keys, tokens) : at::Tensor()};
 }
 
-HeadInput tokens_at_positions(const at::Tensor& hidden_states, const Batch& batch, const ForwardMode& mode) {
-  return tokens_at(batch.positions, hidden_states, batch, mode);
-}
+at::Tensor first_tokens(const Batch& batch) { return batch.cu_seqlens.narrow(0, 0, batch.num_rows); }
 
 std::unique_ptr<Head> make_dense_head(const DenseHeadSpec& spec, int64_t hidden_size, int64_t num_outputs,
                                       ParameterStore& store) {

@@ -15,10 +15,12 @@ struct HeadInput {
   at::Tensor states;      ///< [R, H] float32
   at::Tensor token_keys;  ///< [R] int64; undefined but in training
 };
-/// Of the first token of each row: R = B.
-HeadInput first_tokens(const at::Tensor& hidden_states, const Batch& batch, const ForwardMode& mode);
-/// Of the batch's `positions`: R = P.
-HeadInput tokens_at_positions(const at::Tensor& hidden_states, const Batch& batch, const ForwardMode& mode);
+/// hidden_states [R, H]: of `tokens` [R].
+HeadInput head_input(const at::Tensor& hidden_states, const at::Tensor& tokens, const Batch& batch,
+                     const ForwardMode& mode);
+
+/// The first token of each row: [B] int32.
+at::Tensor first_tokens(const Batch& batch);
 
 /// A sequence head over each row's first token: dropout, a dense layer with an activation, dropout, a linear
 /// layer.

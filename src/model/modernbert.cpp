@@ -11,6 +11,7 @@
 #include "heads.h"
 #include "recompute.h"
 #include "rotary.h"
+#include "token_selection.h"
 
 /// ModernBERT (Warner et al. 2024), as `transformers.models.modernbert` builds it: pre-norm layers without
 /// biases, rotary positions, gated feed-forward networks; most layers attend within a window.
@@ -134,19 +135,26 @@ class ModernBertLayer {
     no_bias_ = store.add_bias({}, std::max(3 * h, i), /*exists=*/false);
   }
 
-  /// [N, H] -> [N, H] float32: what runs past the layers keeps its precision.
-  at::Tensor forward(const at::Tensor& x, const Pass& pass, at::ScalarType precision) const {
+  /// [N, H] -> [R, H], the states of `tokens` [R], or of all where it is undefined; float32: what runs past
+  /// the layers keeps its precision.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& tokens, const Pass& pass,
+                     at::ScalarType precision) const {
     const auto input = (attention_norm_ ? attention_norm_->forward(x) : x).to(precision);
-    const auto attended = x + attend(input, pass).to(at::kFloat);
-    return attended + feed_forward(mlp_norm_->forward(attended).to(precision), pass).to(at::kFloat);
+    // Tokens meet in attention only: what follows leaves out those that nobody reads.
+    const auto context = select_tokens(attend(input, pass), tokens);
+    const auto keys = pass.mode.training ? select_tokens(pass.batch.token_keys, tokens) : at::Tensor();
+    const auto attended = select_tokens(x, tokens) + project(context, keys, pass.mode).to(at::kFloat);
+    return attended +
+           feed_forward(mlp_norm_->forward(attended).to(precision), keys, pass.mode).to(at::kFloat);
   }
 
  private:
   /// The dropout sites of a layer; the embeddings' is 0, layer l's begin at 1 + l * kNumSites.
   enum Site : int64_t { kAttentionProbabilities, kAttentionOutput, kIntermediate, kNumSites };
 
-  kernels::Dropout drop(double probability, Site site, const Pass& pass) const {
-    return pass.mode.dropout(probability, 1 + index_ * kNumSites + site, pass.batch.token_keys);
+  kernels::Dropout drop(double probability, Site site, const at::Tensor& token_keys,
+                        const ForwardMode& mode) const {
+    return mode.dropout(probability, 1 + index_ * kNumSites + site, token_keys);
   }
 
   at::Tensor attend(const at::Tensor& x, const Pass& pass) const {
@@ -155,25 +163,27 @@ class ModernBertLayer {
     qkv = rotate_queries_and_keys(qkv, local_ ? pass.local : pass.global, num_heads_);
     const int64_t h = qkv.size(1) / 3;
     const double scale = 1.0 / std::sqrt(static_cast<double>(h / num_heads_));
-    const auto dropout = drop(attention_dropout_, kAttentionProbabilities, pass);
-    const auto context =
-        local_ && pass.rows
-            ? biased_attention(qkv, *pass.rows, num_heads_, scale, {.mask = pass.outside_window}, dropout)
-            : kernels::packed_attention(qkv, no_bias_.narrow(0, 0, 3 * h), pass.batch.cu_seqlens,
-                                        pass.batch.max_length, num_heads_, scale, dropout);
-    auto output = kernels::linear(context, attention_weight_);
-    if (has_attention_bias_) output = kernels::add_bias(output, attention_bias_);
-    return kernels::dropout(output, drop(attention_dropout_, kAttentionOutput, pass));
+    const auto dropout = drop(attention_dropout_, kAttentionProbabilities, pass.batch.token_keys, pass.mode);
+    return local_ && pass.rows
+               ? biased_attention(qkv, *pass.rows, num_heads_, scale, {.mask = pass.outside_window}, dropout)
+               : kernels::packed_attention(qkv, no_bias_.narrow(0, 0, 3 * h), pass.batch.cu_seqlens,
+                                           pass.batch.max_length, num_heads_, scale, dropout);
   }
 
-  at::Tensor feed_forward(const at::Tensor& x, const Pass& pass) const {
+  at::Tensor project(const at::Tensor& context, const at::Tensor& token_keys, const ForwardMode& mode) const {
+    auto output = kernels::linear(context, attention_weight_);
+    if (has_attention_bias_) output = kernels::add_bias(output, attention_bias_);
+    return kernels::dropout(output, drop(attention_dropout_, kAttentionOutput, token_keys, mode));
+  }
+
+  at::Tensor feed_forward(const at::Tensor& x, const at::Tensor& token_keys, const ForwardMode& mode) const {
     const int64_t i = intermediate_size_;
     auto both = kernels::linear(x, gated_weight_);  // [N, 2I]
     if (has_mlp_bias_) both = kernels::add_bias(both, gated_bias_);
     const auto active =
         kernels::bias_activation(both.narrow(1, 0, i).contiguous(), no_bias_.narrow(0, 0, i), activation_);
-    const auto gated =
-        kernels::dropout(active * both.narrow(1, i, i), drop(mlp_dropout_, kIntermediate, pass));  // [N, I]
+    const auto gated = kernels::dropout(active * both.narrow(1, i, i),
+                                        drop(mlp_dropout_, kIntermediate, token_keys, mode));  // [N, I]
     const auto output = kernels::linear(gated, output_weight_);
     return has_mlp_bias_ ? kernels::add_bias(output, output_bias_) : output;
   }
@@ -211,7 +221,7 @@ class ModernBert final : public Encoder {
     final_norm_.emplace("model.final_norm", config, settings, store);
   }
 
-  at::Tensor forward(const Batch& batch, const ForwardMode& mode) const override {
+  at::Tensor forward(const Batch& batch, const at::Tensor& tokens, const ForwardMode& mode) const override {
     Pass pass{.batch = batch,
               .mode = mode,
               .global = global_.angles(batch.position_ids),
@@ -225,9 +235,9 @@ class ModernBert final : public Encoder {
     }
     auto x = embeddings_.forward(batch, mode);  // [N, H]
     for (const ModernBertLayer& layer : layers_) {
-      const auto forward = [&layer, pass, precision = precision_](const at::Tensor& input) {
-        return layer.forward(input, pass, precision);
-      };
+      const auto forward =
+          [&layer, pass, precision = precision_, kept = &layer == &layers_.back() ? tokens : at::Tensor()](
+              const at::Tensor& input) { return layer.forward(input, kept, pass, precision); };
       x = mode.training && activation_checkpointing_ ? recomputed(forward, x) : forward(x);
     }
     return final_norm_->forward(x).to(precision_);
@@ -253,10 +263,16 @@ class ModernBertHead final : public Head {
   ModernBertHead(const EncoderConfig& config, HeadKind kind, int64_t num_outputs, ParameterStore& store)
       : ModernBertHead(config, read_settings(ConfigReader(config.source)), kind, num_outputs, store) {}
 
+  at::Tensor tokens_read(const Batch& batch) const override {
+    if (kind_ == HeadKind::kToken) return batch.positions;
+    return mean_pooling_ ? at::Tensor() : first_tokens(batch);
+  }
+
   at::Tensor forward(const at::Tensor& hidden_states, const Batch& batch,
                      const ForwardMode& mode) const override {
-    const HeadInput input = kind_ == HeadKind::kToken ? tokens_at_positions(hidden_states, batch, mode)
-                                                      : pooled(hidden_states, batch, mode);  // [R, H]
+    const HeadInput input = kind_ == HeadKind::kSequence && mean_pooling_
+                                ? mean_of_rows(hidden_states, batch, mode)
+                                : head_input(hidden_states, tokens_read(batch), batch, mode);  // [R, H]
     const auto dense =
         kernels::bias_activation(kernels::linear(input.states, dense_weight_), dense_bias_, activation_);
     const auto dropped =
@@ -277,14 +293,12 @@ class ModernBertHead final : public Head {
         weight_(store.add("classifier.weight", {num_outputs, config.hidden_size})),
         bias_(store.add("classifier.bias", {num_outputs})) {}
 
-  HeadInput pooled(const at::Tensor& hidden_states, const Batch& batch, const ForwardMode& mode) const {
-    HeadInput input = first_tokens(hidden_states, batch, mode);
-    if (!mean_pooling_) return input;
+  static HeadInput mean_of_rows(const at::Tensor& hidden_states, const Batch& batch,
+                                const ForwardMode& mode) {
     const PaddedRows rows(batch);
     const auto exists = rows.beyond_end().logical_not().view({batch.num_rows, rows.length(), 1});
     const auto sums = (rows.pad(hidden_states.to(at::kFloat)) * exists).sum(1);
-    input.states = sums / exists.sum(1).clamp_min(1);
-    return input;
+    return head_input(sums / exists.sum(1).clamp_min(1), first_tokens(batch), batch, mode);
   }
 
   HeadKind kind_;

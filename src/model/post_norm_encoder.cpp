@@ -56,16 +56,18 @@ PostNormEncoder::PostNormEncoder(const EncoderConfig& config, const PostNormSpec
   if (variant_) variant_->add_to_encoder(store);
 }
 
-at::Tensor PostNormEncoder::forward(const Batch& batch, const ForwardMode& mode) const {
+at::Tensor PostNormEncoder::forward(const Batch& batch, const at::Tensor& tokens,
+                                    const ForwardMode& mode) const {
   auto x = embeddings_.forward(batch, mode).to(precision_);  // [N, embedding width]
   if (projection_bias_.defined()) {
     x = kernels::add_bias(kernels::linear(x, projection_weight_), projection_bias_);  // [N, H]
   }
   const Attention attention = variant_ ? variant_->for_pass(batch, mode) : plain_attention(config_, batch);
   for (size_t number = 0; number < order_.size(); ++number) {
-    const auto forward = [&layer = layers_[order_[number]], batch, mode, number,
-                          attention](const at::Tensor& input) {
-      return layer.forward(input, batch, mode, static_cast<int64_t>(number), attention);
+    const bool last = number + 1 == order_.size();
+    const auto forward = [&layer = layers_[order_[number]], batch, mode, number, attention,
+                          kept = last ? tokens : at::Tensor()](const at::Tensor& input) {
+      return layer.forward(input, batch, kept, mode, static_cast<int64_t>(number), attention);
     };
     x = mode.training && config_.activation_checkpointing ? recomputed(forward, x) : forward(x);
   }

@@ -46,7 +46,7 @@ class PostNormEncoder final : public Encoder {
   PostNormEncoder(const EncoderConfig& config, const PostNormSpec& spec, ParameterStore& store,
                   std::unique_ptr<AttentionVariant> variant = nullptr);
 
-  at::Tensor forward(const Batch& batch, const ForwardMode& mode) const override;
+  at::Tensor forward(const Batch& batch, const at::Tensor& tokens, const ForwardMode& mode) const override;
   std::string base_prefix() const override { return base_prefix_; }
 
  private:

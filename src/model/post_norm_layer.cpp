@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "token_selection.h"
+
 namespace finetune {
 namespace {
 
@@ -42,21 +44,25 @@ void PostNormLayer::add_output_norm(const std::string& name, ParameterStore& sto
   output_norm_bias_ = store.add(name + ".bias", {hidden_size_});
 }
 
-at::Tensor PostNormLayer::forward(const at::Tensor& x, const Batch& batch, const ForwardMode& mode,
-                                  int64_t number, const Attention& attention) const {
-  const auto drop = [&](double probability, Site site) {
-    return mode.dropout(probability, 1 + number * kNumSites + site, batch.token_keys);
+at::Tensor PostNormLayer::forward(const at::Tensor& x, const Batch& batch, const at::Tensor& tokens,
+                                  const ForwardMode& mode, int64_t number, const Attention& attention) const {
+  const auto drop = [&](double probability, Site site, const at::Tensor& token_keys) {
+    return mode.dropout(probability, 1 + number * kNumSites + site, token_keys);
   };
   const auto qkv = kernels::linear(x, qkv_weight_);  // [N, 3H]
-  const auto context = attention(*this, number, qkv, drop(attention_dropout_, kAttentionProbabilities));
+  const auto context =
+      attention(*this, number, qkv, drop(attention_dropout_, kAttentionProbabilities, batch.token_keys));
+  // Tokens meet in attention only: from here on, those that nobody reads are left out.
+  const auto keys = mode.training ? select_tokens(batch.token_keys, tokens) : at::Tensor();
   const auto attended = kernels::dropout_add_layer_norm(
-      kernels::linear(context, attention_weight_), attention_bias_, x, attention_norm_weight_,
-      attention_norm_bias_, norm_eps_, drop(dropout_.attention_output, kAttentionOutput));
+      kernels::linear(select_tokens(context, tokens), attention_weight_), attention_bias_,
+      select_tokens(x, tokens), attention_norm_weight_, attention_norm_bias_, norm_eps_,
+      drop(dropout_.attention_output, kAttentionOutput, keys));
   const auto intermediate = kernels::bias_activation(kernels::linear(attended, intermediate_weight_),
-                                                     intermediate_bias_, activation_);  // [N, I]
+                                                     intermediate_bias_, activation_);  // [R, I]
   return kernels::dropout_add_layer_norm(kernels::linear(intermediate, output_weight_), output_bias_,
                                          attended, output_norm_weight_, output_norm_bias_, norm_eps_,
-                                         drop(dropout_.feed_forward, kFeedForwardOutput));
+                                         drop(dropout_.feed_forward, kFeedForwardOutput, keys));
 }
 
 Attention plain_attention(const EncoderConfig& config, const Batch& batch) {

@@ -44,9 +44,10 @@ class PostNormLayer {
   PostNormLayer(const EncoderConfig& config, const LayerNames& names, const std::string& prefix,
                 const LayerDropout& dropout, ParameterStore& store, const std::function<void()>& after_qkv);
 
-  /// [N, H] -> [N, H]. number: of the layer in the pass, which its dropout depends on.
-  at::Tensor forward(const at::Tensor& x, const Batch& batch, const ForwardMode& mode, int64_t number,
-                     const Attention& attention) const;
+  /// [N, H] -> [R, H], the states of `tokens` [R], or of all where it is undefined. number: of the layer in
+  /// the pass, which its dropout depends on.
+  at::Tensor forward(const at::Tensor& x, const Batch& batch, const at::Tensor& tokens,
+                     const ForwardMode& mode, int64_t number, const Attention& attention) const;
 
   const kernels::Weight& qkv_weight() const { return qkv_weight_; }
   const at::Tensor& qkv_bias() const { return qkv_bias_; }

@@ -242,7 +242,11 @@ double Trainer::flops_of(const StepBatch& batch) const {
     const double length = parts_.inputs.train.lengths[static_cast<size_t>(row)];
     squared_lengths += length * length;
   }
-  return training_flops(parts_.inputs.encoder, batch.num_tokens, squared_lengths);
+  int64_t num_tokens_read = 0;
+  for (const Batch& micro_batch : batch.micro_batches) {
+    num_tokens_read += parts_.model.num_tokens_read(micro_batch);
+  }
+  return training_flops(parts_.inputs.encoder, batch.num_tokens, num_tokens_read, squared_lengths);
 }
 
 /// Before the first log point rather than before the first step, which people wait for; in memory that the

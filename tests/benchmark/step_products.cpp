@@ -1,6 +1,7 @@
 // The floor of a training step: only its matrix products (every linear layer of a MiniLM-sized encoder:
 // forward, gradient of the input, gradient of the weight), in their shapes, with outputs allocated once.
-// Usage: step_products TOKENS THREADS [PRECISION]
+// READ: how many tokens the last layer computes after its attention; all TOKENS for a peer's step.
+// Usage: step_products TOKENS READ THREADS [PRECISION]
 // Prints {"seconds": best of several, "library_mb": resident memory before any tensor was made}.
 
 #include <ATen/ATen.h>
@@ -43,17 +44,19 @@ struct Product {
 
 int main(int argc, char** argv) {
   const int64_t tokens = argc > 1 ? std::atoll(argv[1]) : 2048;
-  at::set_num_threads(argc > 2 ? std::atoi(argv[2]) : 2);
-  const at::ScalarType type = argc > 3 && std::strcmp(argv[3], "bf16") == 0 ? at::kBFloat16 : at::kFloat;
+  const int64_t read = argc > 2 ? std::atoll(argv[2]) : tokens;
+  at::set_num_threads(argc > 3 ? std::atoi(argv[3]) : 2);
+  const at::ScalarType type = argc > 4 && std::strcmp(argv[4], "bf16") == 0 ? at::kBFloat16 : at::kFloat;
   const at::NoGradGuard no_grad;
   const double library = static_cast<double>(
       finetune::open_device("cpu", at::get_num_threads()).services->memory(c10::Device(c10::kCPU)).allocated);
   std::vector<Product> products;
   for (int64_t layer = 0; layer < kLayers; ++layer) {
+    const int64_t after_attention = layer + 1 < kLayers ? tokens : read;
     products.emplace_back(tokens, kHidden, 3 * kHidden, type);
-    products.emplace_back(tokens, kHidden, kHidden, type);
-    products.emplace_back(tokens, kHidden, kIntermediate, type);
-    products.emplace_back(tokens, kIntermediate, kHidden, type);
+    products.emplace_back(after_attention, kHidden, kHidden, type);
+    products.emplace_back(after_attention, kHidden, kIntermediate, type);
+    products.emplace_back(after_attention, kIntermediate, kHidden, type);
   }
   double best = 1e30;
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -18,6 +19,9 @@ class Classifier {
 
   /// Logits float32: see `Head::forward`.
   at::Tensor forward(const Batch& batch, const ForwardMode& mode) const;
+
+  /// Of how many tokens of a batch the head reads the hidden states (see `Head::tokens_read`).
+  int64_t num_tokens_read(const Batch& batch) const;
 
   const EncoderConfig& config() const { return config_; }
   const std::vector<Parameter>& parameters() const { return store_.parameters(); }

@@ -17,8 +17,10 @@ class Encoder {
  public:
   virtual ~Encoder() = default;
 
-  /// Hidden states of the last layer: [N, H] in the precision of the store's activations.
-  virtual at::Tensor forward(const Batch& batch, const ForwardMode& mode) const = 0;
+  /// Hidden states of the last layer at `tokens` ([R] int32 or int64, into the batch's N): [R, H] in the
+  /// precision of the store's activations. The last layer computes nothing else after its attention.
+  /// Undefined `tokens`: all, [N, H].
+  virtual at::Tensor forward(const Batch& batch, const at::Tensor& tokens, const ForwardMode& mode) const = 0;
 
   /// The prefix of the encoder's parameter names in the family's classifiers ("bert.").
   virtual std::string base_prefix() const = 0;

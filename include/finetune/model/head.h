@@ -29,8 +29,11 @@ class Head {
  public:
   virtual ~Head() = default;
 
+  /// The tokens whose hidden states it reads: [R] int32 or int64, into the batch's N. Undefined: all.
+  virtual at::Tensor tokens_read(const Batch& batch) const = 0;
+
   /// Logits float32 [B, num_outputs] (`kSequence`), or [P, num_outputs] of the batch's `positions`
-  /// (`kToken`), from hidden states [N, H].
+  /// (`kToken`), from the hidden states [R, H] of `tokens_read`.
   virtual at::Tensor forward(const at::Tensor& hidden_states, const Batch& batch,
                              const ForwardMode& mode) const = 0;
 };
