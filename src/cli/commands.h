@@ -29,5 +29,6 @@ void add_tokenize(CLI::App& app, Action& action);
 void add_config(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
+void add_report(CLI::App& app, Action& action);
 
 }  // namespace finetune::cli

@@ -69,6 +69,7 @@ int parse_and_run(int argc, char** argv) {
   add_config(app, action);
   add_convert(app, action);
   add_doctor(app, action);
+  add_report(app, action);
 
   std::vector<std::string> arguments = with_default_subcommand(argc, argv);
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them from the back

@@ -300,6 +300,8 @@ constexpr auto kCheckpointKeys = [](auto& s) {
 
 constexpr auto kLoggingKeys = [](auto& s) {
   s.key("jsonl", &LoggingConfig::jsonl, Boolean{}, "Write metrics.jsonl, one object a line.");
+  s.key("html", &LoggingConfig::html, Boolean{},
+        "Write report.html, one page of curves, errors and tables, and write it anew while the run goes on.");
 };
 
 constexpr auto kRootKeys = [](auto& s) {

@@ -34,10 +34,11 @@ double seconds_since_process_start() {
   return clock_seconds(CLOCK_BOOTTIME) - ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-std::string utc_timestamp() {
-  const time_t now = ::time(nullptr);
+std::string utc_timestamp() { return utc_timestamp(::time(nullptr)); }
+
+std::string utc_timestamp(std::time_t time) {
   tm parts{};
-  ::gmtime_r(&now, &parts);
+  ::gmtime_r(&time, &parts);
   char text[32];
   ::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;

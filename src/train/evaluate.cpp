@@ -42,11 +42,13 @@ void RowMeter::add(int64_t first_row, const Batch& batch, const at::Tensor& logi
   meter_.add(task_.loss_sum(logits, batch.labels), logits, batch.labels, weight);
 }
 
-Json evaluate(const Classifier& model, const DeviceDataset& dataset, const Task& task) {
+Json evaluate(const Classifier& model, const DeviceDataset& dataset, const Task& task,
+              const LogitsSink& also) {
   const auto meter = task.make_meter(dataset.device());
   RowMeter row_meter(task, dataset, *meter);
   for_each_batch(model, dataset, [&](int64_t first_row, const Batch& batch, const at::Tensor& logits) {
     row_meter.add(first_row, batch, logits);
+    if (also) also(first_row, batch, logits);
   });
   return meter->drain();
 }

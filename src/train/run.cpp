@@ -20,6 +20,7 @@
 #include "finetune/train/recipe.h"
 #include "named_tensors.h"
 #include "python_resume.h"
+#include "run_details.h"
 #include "trainer.h"
 
 namespace finetune {
@@ -150,11 +151,22 @@ int64_t load_best_weights(const RunConfig& config, const TrainState& state, cons
   return state.best->step;
 }
 
-Json metrics_of(const Classifier& model, const Inputs& inputs) {
+/// details: what else is kept of the evaluations; null: nothing.
+Json metrics_of(const Classifier& model, const Inputs& inputs, RunDetails* details) {
   Json metrics = Json::object();
+  const auto evaluate_one = [&](const std::string& split, const std::string& name,
+                                const DeviceDataset& dataset) {
+    if (details == nullptr) return evaluate(model, dataset, *inputs.task);
+    AnswerMeter answers = details->make_meter(dataset.device());
+    Json values = evaluate(
+        model, dataset, *inputs.task,
+        [&](int64_t, const Batch& batch, const at::Tensor& logits) { answers.add(logits, batch.labels); });
+    details->add_evaluation(split, name, dataset, answers.drain());
+    return values;
+  };
   const auto add = [&](const std::string& split, const std::map<std::string, DeviceDataset>& datasets) {
     for (const auto& [name, dataset] : datasets) {
-      Json values = evaluate(model, dataset, *inputs.task);
+      Json values = evaluate_one(split, name, dataset);
       if (datasets.size() == 1) {
         metrics[split] = std::move(values);
       } else {
@@ -201,12 +213,14 @@ std::optional<Json> finished_summary(const RunFolder& folder, const VerifiedChec
 
 /// After the last step: evaluates the model that is kept, exports it and writes the summary.
 Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& device,
-            const ResolvedPrecision& precision, Trainer& trainer, RunFolder& folder, Classifier& model) {
+            const ResolvedPrecision& precision, Trainer& trainer, RunFolder& folder, Classifier& model,
+            RunDetails* details) {
   Json summary{{"status", "completed"}};
   summary.update(progress_summary(trainer, device, precision));
   summary["weights_sha256"] = tensors_sha256(named_tensors(model.parameters()));
   const int64_t step_of_model = load_best_weights(config, trainer.state(), folder, model);
-  summary["metrics"] = metrics_of(model, inputs);
+  summary["metrics"] = metrics_of(model, inputs, details);
+  if (details != nullptr) details->write();
   summary["model_step"] = step_of_model;
   if (trainer.state().best) {
     summary["best"] = Json{{"step", trainer.state().best->step},
@@ -276,6 +290,11 @@ Json run(const RunConfig& requested, const RunOptions& options) {
   write_file_atomically(folder.path() / "config.json", to_json(config).dump(2) + "\n");
   std::filesystem::remove(folder.path() / "summary.json");
   trainer.open_log();
+  std::optional<RunDetails> details;
+  if (config.logging.html) {
+    details.emplace(folder.path(), config, inputs);
+    details->write();
+  }
 
   const auto write_unfinished = [&](const char* status) {
     Json summary{{"status", status}};
@@ -285,12 +304,16 @@ Json run(const RunConfig& requested, const RunOptions& options) {
     } catch (const std::system_error& error) {
       spdlog::warn("{}", error.what());  // what ended the run matters more
     }
+    trainer.report().finish();
   };
   try {
     // From now on the run can be resumed by itself, whatever becomes of the checkpoint it comes from.
     if (python != nullptr || (folder.resume_point() && !folder.owns_resume_point())) trainer.save();
     trainer.train();
-    return finish(config, inputs, device, precision, trainer, folder, model);
+    const Json summary = finish(config, inputs, device, precision, trainer, folder, model,
+                                details ? &*details : nullptr);
+    trainer.report().finish();
+    return summary;
   } catch (const Interrupted&) {
     trainer.save();
     write_unfinished("interrupted");

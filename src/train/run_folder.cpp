@@ -7,7 +7,8 @@ namespace finetune {
 namespace {
 
 /// What a run writes; `--overwrite` deletes these and nothing else.
-constexpr const char* kContents[] = {"checkpoints", "model", "metrics.jsonl", "summary.json", "config.json"};
+constexpr const char* kContents[] = {"checkpoints",  "model",       "metrics.jsonl", "summary.json",
+                                     "details.json", "config.json", "report.html"};
 
 bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
   const auto relative =

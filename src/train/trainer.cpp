@@ -57,6 +57,7 @@ Trainer::Trainer(const Parts& parts)
       meter_(parts.device.device),
       update_(parts.model, *parts.inputs.task, parts.optimizer, meter_, parts.config.seed),
       recorded_(update_, parts.device, parts.config.train.cuda_graphs, parts.config.task.ignore_index),
+      report_(parts.folder.path(), parts.config.logging.html),
       watch_(0) {
   if (parts.config.train.micro_batch_size.automatic) {
     state_.micro_batch_tokens = parts.batcher.micro_batch_tokens();
@@ -309,6 +310,7 @@ void Trainer::evaluate_and_keep_best() {
     log_->write("eval", fields);
     spdlog::info("step {}: {} {}", state_.step, name, headline(metrics));
   }
+  report_.refresh();
   state_.evaluated = state_.step;
   double value = 0;
   if (!results.empty() &&

@@ -7,6 +7,7 @@
 #include "finetune/metrics/train_meter.h"
 #include "finetune/model/classifier.h"
 #include "finetune/optim/optimizer.h"
+#include "finetune/report/page.h"
 #include "finetune/report/progress.h"
 #include "finetune/report/run_log.h"
 #include "finetune/train/inputs.h"
@@ -73,6 +74,7 @@ class Trainer {
 
   const TrainState& state() const { return state_; }
   StepLog& log() { return *log_; }
+  RunReport& report() { return report_; }
   double first_step_seconds() const { return first_step_seconds_; }
 
  private:
@@ -104,6 +106,7 @@ class Trainer {
   Update update_;
   RecordedUpdate recorded_;
   std::unique_ptr<StepLog> log_;
+  RunReport report_;
   Stopwatch watch_;
   int64_t log_length_ = 0;
   int64_t saved_step_ = -1;

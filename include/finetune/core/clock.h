@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ctime>
 #include <string>
 
 namespace finetune {
@@ -12,5 +13,7 @@ double seconds_since_process_start();
 
 /// Now in UTC as `2026-01-31T12:34:56Z`.
 std::string utc_timestamp();
+/// Another time (seconds since 1970) the same way.
+std::string utc_timestamp(std::time_t time);
 
 }  // namespace finetune

@@ -30,7 +30,9 @@ class RowMeter {
   std::vector<double> weights_;  ///< [R] of each row's labels
 };
 
-/// The task's metrics over a labelled dataset. Reads the device once, at the end.
-Json evaluate(const Classifier& model, const DeviceDataset& dataset, const Task& task);
+/// The task's metrics over a labelled dataset. Reads the device once, at the end. also: is given each batch's
+/// logits too.
+Json evaluate(const Classifier& model, const DeviceDataset& dataset, const Task& task,
+              const LogitsSink& also = {});
 
 }  // namespace finetune
