@@ -37,6 +37,11 @@ class Program:
         """The config as a dict, every key with the value in force; `values`: overrides by dotted key."""
         return json.loads(self.config("--print", config, *overrides(values)))
 
+    def report(self, runs, output):
+        """Writes the page that compares run folders; what is wrong with it, or None."""
+        done = subprocess.run([self.binary, "report", *map(str, runs), "--output", str(output)], capture_output=True, text=True)
+        return None if done.returncode == 0 else done.stderr.strip() or f"{self.binary} report ended with {done.returncode}"
+
     def validate(self, config, values):
         self.config("--validate", config, *overrides(values))
 

@@ -77,7 +77,9 @@ def test_a_study_from_end_to_end(folder, undisturbed):
     assert result["best"]["value"] == max(trial["value"] for trial in trials if trial["result"] == "finished")
     lines = ended.stdout.splitlines()
     columns = ["trial", "result", "accuracy", "evaluations", *sorted(sweep_support.SPACE)]
-    assert len(lines) == 1 + 6 + 1 and lines[0].split() == columns
+    assert len(lines) == 1 + 6 + 2 and lines[0].split() == columns
+    page = folder / "undisturbed" / "report.html"
+    assert lines[-2] == f"all trials in one page: {page}" and "trial-0005" in page.read_text()
     assert re.fullmatch(rf"scripts/sweep: done: 6 trials \(.*\); best is trial {result['best']['number']}: .*best\.json", lines[-1])
 
 

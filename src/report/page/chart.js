@@ -22,7 +22,7 @@ function ticks(low, high, count) {
   const rough = span / Math.max(count, 1), power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((f) => f * power).find((s) => s >= rough * 0.999) || 10 * power;
   const result = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; ++k) result.push(k * step);
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; ++k) result.push(k * step + 0);  // no -0
   return result;
 }
 
@@ -98,7 +98,8 @@ function onWidth(node, draw) {
     draw(width);
   };
   requestAnimationFrame(check);
-  if (window.ResizeObserver) new ResizeObserver(check).observe(node);
+  // Drawing may change the node's height, so not within the observer's own turn.
+  if (window.ResizeObserver) new ResizeObserver(() => requestAnimationFrame(check)).observe(node);
   return () => {
     width = 0;
     check();

@@ -69,7 +69,7 @@ class Comparison {
       {title: "run", key: (run) => run.name, header: true},
       {title: "status", key: (run) => run.status, cell: (run) => statusBadge(run)},
       {title: "best " + metricTitle(this.head.name), key: value, cell: (run) => element("span", {"data-metric": `${run.name}.best`, "data-value": value(run)},
-        metricValue(value(run))), number: true, smallFirst: !this.head.more},
+        metricValue(value(run))), number: true, smallFirst: !this.head.more, isHead: true},
       ...others.map((name) => ({title: metricTitle(name), key: (run) => finalValue(run, name), number: true, smallFirst: SMALL_IS_GOOD.has(name),
                                 cell: (run) => metricValue(finalValue(run, name))})),
       ...this.keys.slice(0, 12).map((key) => ({title: shortKey(key, this.keys), key: (run) => configValue(run, key),
@@ -85,8 +85,9 @@ class Comparison {
 
   tablePanel() {
     const attributes = (run) => ({class: run.index === this.best ? "best" : null, "data-run": run.name});
+    const columns = this.columns();
     const {table, made} = sortedTable(`${this.runs.length} runs; in bold the one with the best ${metricTitle(this.head.name)}. What is hidden here is hidden in the charts.`,
-                                      this.columns(), this.runs, {attributes});
+                                      columns, this.runs, {attributes, sortBy: columns.find((column) => column.isHead)});
     const filter = filterField("Filter", made, (left) => {
       const shown = new Set(left.map((run) => run.index));
       this.filtered = new Set(this.runs.map((run) => run.index).filter((index) => !shown.has(index)));
@@ -103,9 +104,9 @@ class Comparison {
       metricPanel(this.runs, (name) => of((run) => evalSeries(run, split(run)[1], name, run.name, run.index))),
       chart("Validation loss", of((run) => evalSeries(run, split(run)[1], "loss", run.name, run.index)), {format: metricValue, loss: true}),
       chart("Training loss", of((run) => trainSeries(run, "loss", run.name, run.index)), {format: metricValue, loss: true}),
-      chart("Learning rate", of((run) => trainSeries(run, "learning_rate", run.name, run.index))),
+      chart("Learning rate", of((run) => trainSeries(run, "learning_rate", run.name, run.index, {raw: true}))),
       chart("Tokens a second", of((run) => trainSeries(run, "tokens_per_second", run.name, run.index)), {format: (v) => number(v, 3)}),
-      chart("Peak memory", of((run) => trainSeries(run, "memory_peak_mb", run.name, run.index)), {format: megabytes}),
+      chart("Peak memory, MB", of((run) => trainSeries(run, "memory_peak_mb", run.name, run.index, {raw: true})), {format: (v) => number(v, 5)}),
     ].filter(Boolean);
   }
 

@@ -150,7 +150,7 @@ class Curves {
     const shown = steps.filter((_, i) => i % every === 0 || i === steps.length - 1);
     const rows = this.series.map((s) => new Map(s.step.map((step, i) => [step, s.y[i]])));
     const caption = this.title + (every > 1 ? `, every ${every}th of ${number(steps.length)} steps` : "");
-    return scrolled(caption, element("table", {}, element("caption", {}, caption),
+    return scrolled(caption, element("table", {}, captionOf(caption),
       element("thead", {}, element("tr", {}, element("th", {scope: "col", class: "number"}, "step"),
                                    this.series.map((s) => element("th", {scope: "col", class: "number"}, s.name)))),
       element("tbody", {}, shown.map((step) => element("tr", {}, element("th", {scope: "row", class: "number"}, number(step)),

@@ -14,7 +14,7 @@ function lengthsPanel(run, data) {
     const label = `Lengths of ${name}: ${number(rows)} rows of ${number(mean, 3)} tokens on average. ${cut}`;
     place.replaceChildren(element("p", {}, `${number(rows)} rows, ${number(mean, 3)} tokens on average. ${cut}`),
       barChart(label, bars, {titleX: "tokens a row, from"}),
-      unfolded("The values as a table", () => scrolled("Lengths", element("table", {}, element("caption", {}, label),
+      unfolded("The values as a table", () => scrolled("Lengths", element("table", {}, captionOf(label),
         element("thead", {}, element("tr", {}, ["tokens", "rows"].map((t) => element("th", {scope: "col", class: "number"}, t)))),
         element("tbody", {}, lengths.counts.map((count, i) => element("tr", {},
           element("th", {scope: "row", class: "number"}, `${i * lengths.width + 1} to ${(i + 1) * lengths.width}`),
@@ -45,7 +45,7 @@ function valuesPanel(data) {
   const [name, {values}] = splits[0];
   const bars = values.counts.map((count, i) => ({name: number(values.first + i * values.width, 3), values: [count]}));
   return panel("Labels", barChart(`Numbers to learn, of ${name}: how many rows have each`, bars, {titleX: "from"}),
-    unfolded("The values as a table", () => scrolled("Labels", element("table", {}, element("caption", {}, `Numbers to learn, of ${name}`),
+    unfolded("The values as a table", () => scrolled("Labels", element("table", {}, captionOf(`Numbers to learn, of ${name}`),
       element("thead", {}, element("tr", {}, ["from", "rows"].map((t) => element("th", {scope: "col", class: "number"}, t)))),
       element("tbody", {}, bars.map((b) => element("tr", {}, element("th", {scope: "row", class: "number"}, b.name),
                                                    element("td", {class: "number"}, number(b.values[0])))))))));

@@ -30,6 +30,16 @@ function freshId(stem) {
   return stem + "-" + lastId;
 }
 
+/// A table's caption, which stays in sight where the table is wider than the screen.
+function captionOf(text) {
+  return element("caption", {}, element("span", {}, text));
+}
+
+/// Appends what there is; null is nothing.
+function put(node, ...children) {
+  return fill(node, null, children);
+}
+
 /// Tells a screen reader.
 function announce(text) {
   document.getElementById("live").textContent = text;

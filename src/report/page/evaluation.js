@@ -1,6 +1,7 @@
 // What an evaluation found: confusion, classes, calibration, errors.
 
 const MOST_CLASSES_IN_A_MATRIX = 40;
+const MOST_CLASSES_BESIDE = 7;  // of a matrix that stands beside something else
 
 /// The names of the classes, in the order of the confusion matrix.
 function classNames(metrics) {
@@ -25,8 +26,9 @@ function confusionPanel(split, metrics) {
   const caption = "Rows: the gold class. Columns: the answer. The darker, the larger the share of its row.";
   const long = names.length > 6 || names.some((name) => name.length > 8);
   const heads = names.map((name) => element("th", {scope: "col"}, long ? element("span", {}, name) : name));
-  return widePanel(`Confusion, ${split}`, scrolled(`Confusion matrix, ${split}`, element("table", {class: "matrix"},
-    element("caption", {}, caption), element("thead", {}, element("tr", {}, element("td", {}, ""), heads)),
+  const make = names.length > MOST_CLASSES_BESIDE ? widePanel : panel;
+  return make(`Confusion, ${split}`, scrolled(`Confusion matrix, ${split}`, element("table", {class: "matrix"},
+    captionOf(caption), element("thead", {}, element("tr", {}, element("td", {}, ""), heads)),
     element("tbody", {}, rows))), pairs);
 }
 
@@ -78,7 +80,7 @@ function calibrationPanel(split, evaluation) {
   const label = `Calibration on ${split}: how often ${of} against the probability given. Expected calibration error ` +
       `${percent(error)}. ` + bins.filter((b) => b.count > 0).map((b) => `At ${percent(b.score)}: ${percent(b.right)}`).join(". ");
   const {figure} = drawing(label, (picture, width) => {
-    const height = 260, box = {left: 52, right: width - 12, top: 10, bottom: height - 38};
+    const height = 260, box = {left: 52, right: width - 20, top: 10, bottom: height - 38};
     const placeX = (v) => box.left + v * (box.right - box.left), placeY = (v) => box.bottom - v * (box.bottom - box.top);
     const marks = [0, 0.2, 0.4, 0.6, 0.8, 1];
     const asPercent = (v) => Math.round(100 * v) + " %";
@@ -95,7 +97,7 @@ function calibrationPanel(split, evaluation) {
   });
   return panel(`Calibration, ${split}`, element("p", {}, `How often ${of}, by the probability that the model gave. Expected calibration error: `,
     element("b", {}, percent(error)), ". The darker a bar, the more answers."), figure,
-    unfolded("The values as a table", () => scrolled("Calibration", element("table", {}, element("caption", {}, "Calibration, ten bins of probability"),
+    unfolded("The values as a table", () => scrolled("Calibration", element("table", {}, captionOf("Calibration, ten bins of probability"),
       element("thead", {}, element("tr", {}, ["probability", "answers", "mean probability", "right"].map((t) => element("th", {scope: "col", class: "number"}, t)))),
       element("tbody", {}, bins.map((bin, i) => element("tr", {}, element("th", {scope: "row", class: "number"}, `${i * 10} to ${i * 10 + 10} %`),
         [number(bin.count), bin.count ? percent(bin.score) : "–", bin.count ? percent(bin.right) : "–"].map((t) => element("td", {class: "number"}, t)))))))));
@@ -137,12 +139,13 @@ function errorTable(split, kind, [, title], answers) {
 function evaluationSection(run) {
   const splits = splitMetrics(run), details = (run.details || {}).evaluations || {};
   const panels = [];
-  for (const [split, metrics] of splits) {
-    panels.push(scoresPanel(split, metrics), classesPanel(split, metrics.per_class, "Class"),
-                classesPanel(split, metrics.per_type, "Type of entity"), confusionPanel(split, metrics));
-  }
-  for (const [split, evaluation] of Object.entries(details)) {
-    panels.push(calibrationPanel(split, evaluation), errorsPanel(split, evaluation));
+  for (const split of new Set([...splits.map(([name]) => name), ...Object.keys(details)])) {
+    const metrics = (splits.find(([name]) => name === split) || [])[1] || {}, evaluation = details[split] || {};
+    const confusion = confusionPanel(split, metrics), isWide = confusion && confusion.classList.contains("wide");
+    const beside = [classesPanel(split, metrics.per_type, "Type of entity"), classesPanel(split, metrics.per_class, "Class"),
+                    isWide ? null : confusion, calibrationPanel(split, evaluation)].filter(Boolean);
+    panels.push(scoresPanel(split, metrics), beside.length > 0 ? element("div", {class: "stack"}, beside) : null,
+                isWide ? confusion : null, errorsPanel(split, evaluation));
   }
   return panels.filter(Boolean);
 }
@@ -152,7 +155,7 @@ function scoresPanel(split, metrics) {
   const scores = Object.entries(metrics).filter(([, value]) => isNumber(value));
   if (scores.length === 0) return null;
   return panel(`Scores, ${split}`, scrolled(`Scores, ${split}`, element("table", {class: "full"},
-    element("caption", {}, `Of the model in ${"model/"} on ${split}`),
+    captionOf(`Of the model that the run kept, on ${split}`),
     element("thead", {}, element("tr", {}, element("th", {scope: "col"}, "metric"), element("th", {scope: "col", class: "number"}, "value"))),
     element("tbody", {}, scores.map(([name, value]) => element("tr", {}, element("th", {scope: "row"}, metricTitle(name)),
       element("td", {class: "number", "data-metric": `${split}.${name}`, "data-value": value}, metricValue(value))))))));

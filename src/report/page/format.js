@@ -18,9 +18,12 @@ function isNumber(value) {
 /// Four digits that count, plain where a plain number is short.
 function number(value, digits = 4) {
   if (!isNumber(value)) return "–";
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString("en-US");
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return (value + 0).toLocaleString("en-US");
   const size = Math.abs(value);
-  if (size >= 1e6 || (size < 1e-3 && size > 0)) return value.toExponential(Math.max(digits - 2, 1)).replace("e+", "e");
+  if (size >= 1e6 || size < 1e-3) {
+    const [digitsOf, power] = value.toExponential(Math.max(digits - 2, 1)).split("e");
+    return `${Number(digitsOf)}e${Number(power)}`;
+  }
   if (size >= 1000) return Math.round(value).toLocaleString("en-US");
   return String(Number(value.toPrecision(digits)));
 }

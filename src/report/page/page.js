@@ -1,7 +1,7 @@
 // The page: reads the data in it, and puts the sections together.
 
-function section(id, title, panels, before = null) {
-  return element("section", {id, "aria-labelledby": id + "-title"}, element("h2", {id: id + "-title"}, title), before,
+function section(id, title, panels, before = null, level = "h2") {
+  return element("section", {id, "aria-labelledby": id + "-title"}, element(level, {id: id + "-title", class: "heading"}, title), before,
                  element("div", {class: "panels"}, panels));
 }
 
@@ -16,7 +16,7 @@ function runSections(run) {
 }
 
 function showOneRun(run) {
-  document.getElementById("top").append(
+  put(document.getElementById("top"),
     element("div", {class: "title"}, element("h1", {}, run.name), statusBadge(run)),
     element("p", {class: "quiet"}, subtitle(run)), notesOf(run), figuresOf(run));
   const sections = runSections(run);
@@ -42,7 +42,7 @@ function showRuns(runs) {
   const comparison = new Comparison(runs);
   const notes = runs.filter((run) => run.problems.length > 0)
       .map((run) => element("li", {}, `${run.name}: ${run.problems.join("; ")}`));
-  document.getElementById("top").append(element("div", {class: "title"}, element("h1", {}, `${runs.length} runs`)),
+  put(document.getElementById("top"), element("div", {class: "title"}, element("h1", {}, `${runs.length} runs`)),
     notes.length > 0 ? element("div", {class: "problems", role: "note"}, element("ul", {}, notes)) : null, comparison.figures());
   const sections = [section("runs", "Runs", [comparison.tablePanel()])];
   if (comparison.keys.length > 0) {
@@ -60,10 +60,10 @@ function oneOfThem(comparison) {
   const place = element("div", {});
   const show = (index) => {
     const run = runs[index];
-    place.replaceChildren(element("div", {class: "title"}, element("h3", {}, run.name), statusBadge(run)),
-                          element("p", {class: "quiet"}, subtitle(run)), notesOf(run) || "", figuresOf(run),
-                          ...sectionsOf({...run, index: -1}).map(([id, title, panels]) => section("run-" + id, title, panels)));
-    for (const heading of place.querySelectorAll("h2")) heading.classList.add("inner");
+    place.replaceChildren();
+    put(place, element("div", {class: "title"}, element("h3", {}, run.name), statusBadge(run)),
+        element("p", {class: "quiet"}, subtitle(run)), notesOf(run), figuresOf(run),
+        sectionsOf({...run, index: -1}).map(([id, title, panels]) => section("run-" + id, title, panels, null, "h3")));
   };
   const first = Math.max(comparison.best, 0);
   show(first);

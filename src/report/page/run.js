@@ -90,25 +90,25 @@ function curveSection(run) {
   const losses = [...trainSeries(run, "loss", "training", 0),
                   ...evaluations(run).flatMap(([split, events], i) => evalSeries(run, events, "loss", split, 1 + i))];
   const one = (title, fields, options) => {
-    const series = fields.flatMap(([field, name], i) => trainSeries(run, field, name, i));
+    const series = fields.flatMap(([field, name], i) => trainSeries(run, field, name, i, {raw: options.raw}));
     return series.length > 0 ? new Curves(title, series, options).node : null;
   };
   return [
     losses.length > 0 ? new Curves("Loss", losses, {format: metricValue, loss: true}).node : null,
     metricPanel([run], (name) => evaluations(run).flatMap(([split, events], i) => evalSeries(run, events, name, split, 1 + i))),
-    one("Learning rate", [["learning_rate", "learning rate"]], {height: 200}),
+    one("Learning rate", [["learning_rate", "learning rate"]], {height: 200, raw: true}),
     one("Gradient norm", [["grad_norm", "gradient norm"]], {height: 200}),
   ].filter(Boolean);
 }
 
 function speedSection(run) {
-  const chart = (title, fields, format) => {
-    const series = fields.flatMap(([field, name], i) => trainSeries(run, field, name, i));
+  const chart = (title, fields, format, raw = false) => {
+    const series = fields.flatMap(([field, name], i) => trainSeries(run, field, name, i, {raw}));
     return series.length > 0 ? new Curves(title, series, {format, height: 200}).node : null;
   };
   return [
     chart("Tokens a second", [["tokens_per_second", "tokens a second"]], (v) => number(v, 3)),
-    chart("Memory", [["memory_peak_mb", "peak"], ["memory_reserved_mb", "reserved"], ["memory_allocated_mb", "allocated"]], megabytes),
+    chart("Memory, MB", [["memory_peak_mb", "peak"], ["memory_reserved_mb", "reserved"], ["memory_allocated_mb", "allocated"]], (v) => number(v, 5), true),
     chart("How busy", [["flops_fraction", "of the machine's products"], ["data_wait_fraction", "waiting for data"],
                        ["utilization", "GPU"]], (v) => percent(v, 1)),
   ].filter(Boolean);

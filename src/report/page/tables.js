@@ -15,7 +15,7 @@ function compareValues(a, b, descending) {
 
 /// columns: [{title, key(row) -> value to sort by, cell(row) -> what to show, number, className, header}].
 /// row(row) -> attributes of its tr.
-function sortedTable(caption, columns, rows, {attributes = () => ({}), full = true} = {}) {
+function sortedTable(caption, columns, rows, {attributes = () => ({}), full = true, sortBy = null} = {}) {
   const body = element("tbody", {});
   const made = rows.map((row) => ({row, node: element("tr", attributes(row), columns.map((column) => {
     const kind = [column.number ? "number" : "", column.className || ""].join(" ").trim() || null;
@@ -27,7 +27,7 @@ function sortedTable(caption, columns, rows, {attributes = () => ({}), full = tr
     return element("th", {scope: "col", class: column.number ? "number" : null}, column.key ? button : column.title);
   });
   let sorted = null, descending = false;
-  const sort = (column) => {
+  const sort = (column, aloud = true) => {
     // Numbers are read from the largest down at first, names from A.
     descending = sorted === column ? !descending : Boolean(column.number) && !column.smallFirst;
     sorted = column;
@@ -37,10 +37,11 @@ function sortedTable(caption, columns, rows, {attributes = () => ({}), full = tr
       if (c === column) heads[i].setAttribute("aria-sort", descending ? "descending" : "ascending");
       else heads[i].removeAttribute("aria-sort");
     });
-    announce(`sorted by ${column.title}, ${descending ? "largest first" : "smallest first"}`);
+    if (aloud) announce(`sorted by ${column.title}, ${descending ? "largest first" : "smallest first"}`);
   };
   body.append(...made.map((m) => m.node));
-  const table = element("table", {class: full ? "full" : null}, element("caption", {}, caption),
+  if (sortBy) sort(sortBy, false);
+  const table = element("table", {class: full ? "full" : null}, captionOf(caption),
                         element("thead", {}, element("tr", {}, heads)), body);
   return {table, made};
 }
@@ -65,7 +66,7 @@ function filterField(label, made, changed = () => {}) {
 
 /// A two-column table of names and values.
 function factTable(caption, facts) {
-  return element("table", {class: "full config"}, element("caption", {}, caption),
+  return element("table", {class: "full config"}, captionOf(caption),
     element("thead", {}, element("tr", {}, element("th", {scope: "col"}, "name"), element("th", {scope: "col"}, "value"))),
     element("tbody", {}, facts.map(([name, value]) => element("tr", {}, element("th", {scope: "row"}, element("code", {}, name)),
                                                               element("td", {}, value)))));
