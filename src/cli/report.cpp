@@ -1,9 +1,8 @@
-#include "finetune/report/page.h"
-
 #include <iostream>
 
 #include "commands.h"
 #include "finetune/core/error.h"
+#include "finetune/report/page.h"
 
 namespace finetune::cli {
 namespace {

@@ -302,6 +302,8 @@ constexpr auto kLoggingKeys = [](auto& s) {
   s.key("jsonl", &LoggingConfig::jsonl, Boolean{}, "Write metrics.jsonl, one object a line.");
   s.key("html", &LoggingConfig::html, Boolean{},
         "Write report.html, one page of curves, errors and tables, and write it anew while the run goes on.");
+  s.key("tensorboard", &LoggingConfig::tensorboard, Boolean{},
+        "Write the log's numbers to an event file for TensorBoard too.");
 };
 
 constexpr auto kRootKeys = [](auto& s) {

@@ -85,7 +85,8 @@ AnswerMeter::Judged AnswerMeter::judge_values(const at::Tensor& logits, const at
           .outcome = {}};
 }
 
-void AnswerMeter::calibrate(const at::Tensor& probability, const at::Tensor& outcome, const at::Tensor& known) {
+void AnswerMeter::calibrate(const at::Tensor& probability, const at::Tensor& outcome,
+                            const at::Tensor& known) {
   const auto weight = known.to(at::kDouble);
   const auto bin = probability.mul(static_cast<double>(kBins)).to(at::kLong).clamp(0, kBins - 1);
   bins_[0].scatter_add_(0, bin, weight);
@@ -106,8 +107,9 @@ void AnswerMeter::add(const at::Tensor& logits, const at::Tensor& labels) {
   // A model that diverged answers NaN: nothing of it can be ranked.
   const auto known = judged.known.logical_and(judged.error.eq(judged.error));
   const auto rows_by = [&](const at::Tensor& key, const at::Tensor& counts) {
-    return at::stack({at::where(counts, key, kNever), index, judged.gold, judged.predicted, judged.score, judged.error},
-                     1);
+    return at::stack(
+        {at::where(counts, key, kNever), index, judged.gold, judged.predicted, judged.score, judged.error},
+        1);
   };
   worst_ = largest(worst_, rows_by(judged.error, known));
   if (!judged.probability.defined()) return;
@@ -126,8 +128,7 @@ AnswerSummary AnswerMeter::drain() const {
   const double* bin = host.const_data_ptr<double>();
   for (int64_t i = 0; i < kBins; ++i, ++bin) {
     const double count = std::max(*bin, 1.0);
-    result.calibration.push_back(
-        {static_cast<int64_t>(*bin), bin[kBins] / count, bin[2 * kBins] / count});
+    result.calibration.push_back({static_cast<int64_t>(*bin), bin[kBins] / count, bin[2 * kBins] / count});
   }
   return result;
 }

@@ -17,7 +17,8 @@ namespace {
 constexpr double kRest = 100;
 
 /// Every `{{name}}` in the template replaced by its value; what a value holds stays as it is.
-std::string filled(std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values) {
+std::string filled(std::string_view text,
+                   const std::vector<std::pair<std::string_view, std::string>>& values) {
   std::string result;
   while (true) {
     const size_t begin = text.find("{{");
@@ -44,12 +45,23 @@ std::string escape_html(std::string_view text) {
   result.reserve(text.size());
   for (const char c : text) {
     switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      case '\'': result += "&#39;"; break;
-      default: result += c;
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      case '\'':
+        result += "&#39;";
+        break;
+      default:
+        result += c;
     }
   }
   return result;

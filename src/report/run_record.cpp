@@ -43,7 +43,8 @@ class Columns {
       Json values = Json::array();
       for (size_t first = 0; first < num_rows_; first += group) {
         const size_t last = std::min(num_rows_, first + group);
-        values.push_back(name == "step" || name == "epoch" ? at(column, last - 1) : mean(column, first, last));
+        values.push_back(name == "step" || name == "epoch" ? at(column, last - 1)
+                                                           : mean(column, first, last));
       }
       result[name] = std::move(values);
     }
@@ -104,15 +105,18 @@ class LogReader {
       if (event.is_object() && event.contains("event") && event["event"].is_string()) {
         take(event);
       } else if (text.empty() && end == std::string_view::npos) {
-        problems_.push_back("metrics.jsonl: its last line is cut off and left out: the run was killed while writing "
-                            "it, or is writing it now");
+        problems_.push_back(
+            "metrics.jsonl: its last line is cut off and left out: the run was killed while writing "
+            "it, or is writing it now");
       } else if (num_damaged++ == 0) {
         first_damaged = number;
       }
     }
     if (num_damaged > 0) {
-      problems_.push_back("metrics.jsonl: " + std::to_string(num_damaged) + " line(s) are no event and left out, the "
-                          "first is line " + std::to_string(first_damaged));
+      problems_.push_back("metrics.jsonl: " + std::to_string(num_damaged) +
+                          " line(s) are no event and left out, the "
+                          "first is line " +
+                          std::to_string(first_damaged));
     }
   }
 
@@ -179,10 +183,11 @@ std::string name_of(const std::filesystem::path& folder) {
     if (std::filesystem::exists(entry.path() / "metrics.jsonl", error))
       inside.push_back(entry.path().filename().string());
   }
-  throw ConfigError(folder.string() +
-                    ": is no run's folder: expected metrics.jsonl or summary.json in it, and found neither; name the "
-                    "output_dir of a run" +
-                    (inside.empty() ? "" : ", such as those in it: " + join_some(inside, 3)));
+  throw ConfigError(
+      folder.string() +
+      ": is no run's folder: expected metrics.jsonl or summary.json in it, and found neither; name the "
+      "output_dir of a run" +
+      (inside.empty() ? "" : ", such as those in it: " + join_some(inside, 3)));
 }
 
 }  // namespace
@@ -199,8 +204,8 @@ Json read_run_record(const std::filesystem::path& folder) {
   record["config"] = std::move(config);
   record["summary"] = read_object(folder / "summary.json", problems);
   record["details"] = read_object(folder / "details.json", problems);
-  record["status"] =
-      record["summary"].is_object() ? record["summary"].value("status", Json("unfinished")) : Json("unfinished");
+  record["status"] = record["summary"].is_object() ? record["summary"].value("status", Json("unfinished"))
+                                                   : Json("unfinished");
   record["start"] = nullptr;
   record["resumes"] = Json::array();
   LogReader reader(record, problems);

@@ -17,8 +17,8 @@ std::vector<int64_t> held_out_rows(const RunConfig& config, int64_t num_rows) {
 }
 
 /// Rows of files one after the other, by their number among all.
-std::map<int64_t, FoundRow> pick_rows(const std::vector<std::filesystem::path>& files, const DataConfig& config,
-                                 const std::set<int64_t>& numbers) {
+std::map<int64_t, FoundRow> pick_rows(const std::vector<std::filesystem::path>& files,
+                                      const DataConfig& config, const std::set<int64_t>& numbers) {
   std::map<int64_t, FoundRow> found;
   int64_t number = 0;
   for (const auto& file : files) {
@@ -32,8 +32,9 @@ std::map<int64_t, FoundRow> pick_rows(const std::vector<std::filesystem::path>& 
 
 }  // namespace
 
-std::map<int64_t, FoundRow> read_rows_again(const RunConfig& config, const std::string& split, const std::string& name,
-                                       int64_t num_train, int64_t num_rows, const std::set<int64_t>& numbers) {
+std::map<int64_t, FoundRow> read_rows_again(const RunConfig& config, const std::string& split,
+                                            const std::string& name, int64_t num_train, int64_t num_rows,
+                                            const std::set<int64_t>& numbers) {
   if (numbers.empty()) return {};
   try {
     const auto& files = split == "test" ? config.data.test : config.data.validation;

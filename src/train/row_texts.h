@@ -18,7 +18,8 @@ struct FoundRow {
 /// The rows of these numbers (from 0) of a split, as text, read from its files anew: after encoding nobody
 /// keeps them. split: "validation" or "test"; name: of the file where there are several (see Inputs).
 /// What cannot be read again is missing.
-std::map<int64_t, FoundRow> read_rows_again(const RunConfig& config, const std::string& split, const std::string& name,
-                                       int64_t num_train, int64_t num_rows, const std::set<int64_t>& numbers);
+std::map<int64_t, FoundRow> read_rows_again(const RunConfig& config, const std::string& split,
+                                            const std::string& name, int64_t num_train, int64_t num_rows,
+                                            const std::set<int64_t>& numbers);
 
 }  // namespace finetune

@@ -156,7 +156,7 @@ Json metrics_of(const Classifier& model, const Inputs& inputs, RunDetails* detai
   Json metrics = Json::object();
   const auto evaluate_one = [&](const std::string& split, const std::string& name,
                                 const DeviceDataset& dataset) {
-    if (details == nullptr) return evaluate(model, dataset, *inputs.task);
+    if (details == nullptr || !dataset.labels.defined()) return evaluate(model, dataset, *inputs.task);
     AnswerMeter answers = details->make_meter(dataset.device());
     Json values = evaluate(
         model, dataset, *inputs.task,
@@ -310,8 +310,8 @@ Json run(const RunConfig& requested, const RunOptions& options) {
     // From now on the run can be resumed by itself, whatever becomes of the checkpoint it comes from.
     if (python != nullptr || (folder.resume_point() && !folder.owns_resume_point())) trainer.save();
     trainer.train();
-    const Json summary = finish(config, inputs, device, precision, trainer, folder, model,
-                                details ? &*details : nullptr);
+    const Json summary =
+        finish(config, inputs, device, precision, trainer, folder, model, details ? &*details : nullptr);
     trainer.report().finish();
     return summary;
   } catch (const Interrupted&) {

@@ -101,7 +101,8 @@ Place place_of(int64_t index, const DeviceDataset& rows) {
 /// Answers as JSON, with the texts of their rows.
 class AnswerWriter {
  public:
-  AnswerWriter(const DeviceDataset& rows, const Task& task, LabelShape shape, std::map<int64_t, FoundRow> texts)
+  AnswerWriter(const DeviceDataset& rows, const Task& task, LabelShape shape,
+               std::map<int64_t, FoundRow> texts)
       : rows_(rows), labels_(task.labels()), shape_(shape), texts_(std::move(texts)) {}
 
   Json list(const std::vector<Answer>& answers) const {
@@ -118,7 +119,8 @@ class AnswerWriter {
     if (shape_ == LabelShape::kValue) {
       json.update(Json{{"gold", answer.gold}, {"predicted", answer.predicted}});
     } else if (shape_ == LabelShape::kClasses) {
-      json.update(Json{{"label", name(answer.predicted)}, {"gold", answer.gold > 0.5}, {"score", answer.score}});
+      json.update(
+          Json{{"label", name(answer.predicted)}, {"gold", answer.gold > 0.5}, {"score", answer.score}});
     } else {
       json.update(
           Json{{"gold", name(answer.gold)}, {"predicted", name(answer.predicted)}, {"score", answer.score}});

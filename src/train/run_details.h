@@ -18,10 +18,11 @@ namespace finetune {
 ///                              "calibration": [{"count", "score", "right"}, ...] of ten equal widths,
 ///                              "worst": [answer, ...], "confident": [answer, ...]}}}
 ///
-/// An answer is {"row" (from 0), "item" (where items are labelled), "file", "line", "text", "text_pair", "gold", "predicted",
-/// "score", "error"}; of label sets, where it is about one class of the row, "label" names that class and gold
-/// says whether it holds. `worst` are those with the largest error, `confident` those that are wrong with the
-/// highest score. A text is cut to about 600 bytes; it is missing where the rows cannot be found again.
+/// An answer is {"row" (from 0), "item" (where items are labelled), "file", "line", "text", "text_pair",
+/// "gold", "predicted", "score", "error"}; of label sets, where it is about one class of the row, "label"
+/// names that class and gold says whether it holds. `worst` are those with the largest error, `confident`
+/// those that are wrong with the highest score. A text is cut to about 600 bytes; it is missing where the
+/// rows cannot be found again.
 class RunDetails {
  public:
   /// Describes the splits. Nothing is written yet.

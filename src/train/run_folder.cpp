@@ -2,6 +2,7 @@
 
 #include "finetune/core/error.h"
 #include "finetune/core/log.h"
+#include "finetune/report/event_file.h"
 
 namespace finetune {
 namespace {
@@ -76,6 +77,7 @@ bool RunFolder::holds_a_run() const {
 
 void RunFolder::clear() const {
   for (const char* name : kContents) std::filesystem::remove_all(path_ / name);
+  remove_event_files(path_);
 }
 
 }  // namespace finetune

@@ -20,7 +20,13 @@ StepLog::StepLog(const OpenDevice& device, const Options& options)
       scales_loss_(options.scales_loss),
       file_(options.file, options.length),
       progress_(options.quiet),
-      last_loss_(NAN) {}
+      last_loss_(NAN) {
+  if (!options.tensorboard) return;
+  // What is logged from here on belongs to the steps after the one that the run resumed at.
+  std::optional<int64_t> first_step;
+  if (options.resumed_at) first_step = *options.resumed_at + 1;
+  events_.emplace(options.file.parent_path(), first_step);
+}
 
 void StepLog::count_step(int64_t num_rows, int64_t num_tokens, double data_seconds, double flops) {
   interval_rows_ += num_rows;
@@ -82,13 +88,12 @@ void StepLog::write_front() {
                 {"grad_norm", values.grad_norm}, {"skipped_updates", values.nonfinite}};
     if (scales_loss_) fields["loss_scale"] = values.loss_scale;
     fields.update(pending.rates);
-    file_.write("train", fields);
+    record("train", fields);
     progress.loss = last_loss_ = values.loss;
     progress_.log_point(progress);
   }
   if (pending.point.epoch_ends) {
-    file_.write("epoch",
-                Json{{"step", progress.step}, {"epoch", progress.epoch}, {"loss", values.epoch_loss}});
+    record("epoch", Json{{"step", progress.step}, {"epoch", progress.epoch}, {"loss", values.epoch_loss}});
   }
   if (pending.point.interval_ends) check_finite(values, progress.step);
 }
@@ -118,7 +123,12 @@ void StepLog::show(ProgressState state) {
 
 void StepLog::write(const char* event, const Json& fields) {
   settle();
+  record(event, fields);
+}
+
+void StepLog::record(const char* event, const Json& fields) {
   file_.write(event, fields);
+  if (events_) events_->write(event, fields);
 }
 
 int64_t StepLog::sync() {

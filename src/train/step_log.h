@@ -7,6 +7,7 @@
 #include "finetune/config/run_config.h"
 #include "finetune/device/device.h"
 #include "finetune/metrics/train_meter.h"
+#include "finetune/report/event_file.h"
 #include "finetune/report/progress.h"
 #include "finetune/report/run_log.h"
 
@@ -23,6 +24,8 @@ class StepLog {
     OnNonfinite on_nonfinite = OnNonfinite::kAbort;
     bool scales_loss = false;
     bool quiet = false;
+    bool tensorboard = false;  ///< write an event file beside `file`
+    std::optional<int64_t> resumed_at;
   };
   StepLog(const OpenDevice& device, const Options& options);
 
@@ -64,12 +67,14 @@ class StepLog {
   Json rates(double train_seconds) const;
   void settle();
   void write_front();
+  void record(const char* event, const Json& fields);
   void check_finite(const TrainMeter::Values& values, int64_t step) const;
 
   const OpenDevice& device_;
   OnNonfinite on_nonfinite_;
   bool scales_loss_;
   RunLog file_;
+  std::optional<EventFile> events_;
   Progress progress_;
   std::deque<Pending> pending_;
   std::optional<double> product_rate_;

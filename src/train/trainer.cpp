@@ -91,12 +91,14 @@ void Trainer::restore(const PythonCheckpoint& checkpoint) {
 
 void Trainer::open_log() {
   const bool resumed = state_.step > 0;
-  log_ = std::make_unique<StepLog>(parts_.device,
-                                   StepLog::Options{.file = parts_.folder.path() / "metrics.jsonl",
-                                                    .length = resumed ? log_length_ : 0,
-                                                    .on_nonfinite = parts_.config.train.on_nonfinite,
-                                                    .scales_loss = parts_.precision.scales_loss,
-                                                    .quiet = parts_.quiet});
+  log_ = std::make_unique<StepLog>(
+      parts_.device, StepLog::Options{.file = parts_.folder.path() / "metrics.jsonl",
+                                      .length = resumed ? log_length_ : 0,
+                                      .on_nonfinite = parts_.config.train.on_nonfinite,
+                                      .scales_loss = parts_.precision.scales_loss,
+                                      .quiet = parts_.quiet,
+                                      .tensorboard = parts_.config.logging.tensorboard,
+                                      .resumed_at = resumed ? std::optional(state_.step) : std::nullopt});
   Json fields{{"time", utc_timestamp()}, {"step", state_.step}};
   fields.update(parts_.identity.environment);
   fields.update(Json{{"world_size", 1},

@@ -15,7 +15,8 @@ struct Answer {
   double gold = 0;       ///< the class; whether the class holds (0 or 1); the number
   double predicted = 0;  ///< the class; the class that is meant; the number
   double score = 0;      ///< probability of what was predicted, or that the class holds; 0 of numbers
-  double error = 0;      ///< -log of the gold class's probability; distance of the score, or number, from the gold
+  double error =
+      0;  ///< -log of the gold class's probability; distance of the score, or number, from the gold
 };
 
 /// How often answers of about the same probability are right.
@@ -26,8 +27,8 @@ struct CalibrationBin {
 };
 
 struct AnswerSummary {
-  std::vector<Answer> worst;      ///< by error, the largest first
-  std::vector<Answer> confident;  ///< wrong answers by score, the largest first; none of numbers
+  std::vector<Answer> worst;                ///< by error, the largest first
+  std::vector<Answer> confident;            ///< wrong answers by score, the largest first; none of numbers
   std::vector<CalibrationBin> calibration;  ///< of equal widths from 0 to 1; none of numbers
 };
 

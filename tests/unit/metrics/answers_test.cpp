@@ -67,7 +67,8 @@ TEST(AnswerMeter, KeepsTheWorstOfAnyNumberOfRows) {
   const auto worst = meter.drain().worst;
 
   std::vector<std::pair<double, int64_t>> expected;
-  const at::Tensor losses = at::nll_loss(logits.to(at::kDouble).log_softmax(1), labels, {}, at::Reduction::None);
+  const at::Tensor losses =
+      at::nll_loss(logits.to(at::kDouble).log_softmax(1), labels, {}, at::Reduction::None);
   for (int64_t row = 0; row < kRows; ++row) expected.emplace_back(-losses[row].item<double>(), row);
   std::sort(expected.begin(), expected.end());
   ASSERT_GE(worst.size(), 20);
@@ -95,7 +96,8 @@ TEST(AnswerMeter, NamesTheClassOfASetThatIsFurthestOff) {
 TEST(AnswerMeter, RanksNumbersByTheirDistance) {
   AnswerMeter meter = meter_of(LabelShape::kValue);
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  meter.add(at::tensor({1.0, 2.0, 3.0}, at::kFloat).view({3, 1}), at::tensor({1.5, nan, -1.0}, at::kFloat).view({3, 1}));
+  meter.add(at::tensor({1.0, 2.0, 3.0}, at::kFloat).view({3, 1}),
+            at::tensor({1.5, nan, -1.0}, at::kFloat).view({3, 1}));
   const AnswerSummary summary = meter.drain();
   ASSERT_EQ(summary.worst.size(), 2);
   EXPECT_EQ(summary.worst[0].index, 2);

@@ -55,7 +55,8 @@ TEST_F(PageTest, OfARunThatGoesOnIsWrittenNowAndThen) {
   RunReport report(folder_, true);
   report.refresh();
   const std::string first = read_file(folder_ / "report.html");
-  std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << R"({"event":"train","step":2,"loss":0.25})" << '\n';
+  std::ofstream(folder_ / "metrics.jsonl", std::ios::app)
+      << R"({"event":"train","step":2,"loss":0.25})" << '\n';
   report.refresh();  // at once: not due
   EXPECT_EQ(read_file(folder_ / "report.html"), first);
   report.finish();

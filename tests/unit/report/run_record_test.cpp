@@ -68,7 +68,8 @@ TEST_F(RunRecordTest, ThinsALongLogToMeans) {
   std::string log;
   const int count = 3 * static_cast<int>(kMostPoints);
   for (int step = 1; step <= count; ++step)
-    log += R"({"event":"train","step":)" + std::to_string(step) + R"(,"loss":)" + std::to_string(step % 3) + "}\n";
+    log += R"({"event":"train","step":)" + std::to_string(step) + R"(,"loss":)" + std::to_string(step % 3) +
+           "}\n";
   write("metrics.jsonl", log);
   const Json train = record()["train"];
   ASSERT_EQ(train["step"].size(), kMostPoints);
@@ -84,13 +85,16 @@ TEST_F(RunRecordTest, ShowsWhatThereIsOfADamagedRun) {
   const Json run = record();
   EXPECT_TRUE(run["config"].is_null());
   EXPECT_EQ(run["status"], "completed");
-  EXPECT_THAT(run["problems"].dump(), AllOf(HasSubstr("config.json: it is damaged"), HasSubstr("metrics.jsonl: it is missing")));
+  EXPECT_THAT(run["problems"].dump(),
+              AllOf(HasSubstr("config.json: it is damaged"), HasSubstr("metrics.jsonl: it is missing")));
 }
 
 TEST_F(RunRecordTest, RefusesAFolderThatIsNoRun) {
   write("config.json", R"({"model_type": "bert"})");  // a model's
-  EXPECT_THAT([&] { record(); }, ThrowsMessage<ConfigError>(AllOf(HasSubstr(folder_.string()), HasSubstr("is no run's folder"))));
-  EXPECT_THAT([&] { read_run_record(folder_ / "absent"); }, ThrowsMessage<ConfigError>(HasSubstr("no such folder")));
+  EXPECT_THAT([&] { record(); }, ThrowsMessage<ConfigError>(
+                                     AllOf(HasSubstr(folder_.string()), HasSubstr("is no run's folder"))));
+  EXPECT_THAT([&] { read_run_record(folder_ / "absent"); },
+              ThrowsMessage<ConfigError>(HasSubstr("no such folder")));
   std::filesystem::create_directory(folder_ / "trial-1");
   write("trial-1/metrics.jsonl", kLog);
   EXPECT_THAT([&] { record(); }, ThrowsMessage<ConfigError>(HasSubstr("trial-1")));
