@@ -234,9 +234,14 @@ Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& dev
   return summary;
 }
 
-}  // namespace
-
-namespace {
+/// What the report needs of the data, written down at once; nothing where there is to be no report.
+std::optional<RunDetails> begin_details(const RunConfig& config, const Inputs& inputs,
+                                        const RunFolder& folder) {
+  if (!config.logging.html) return std::nullopt;
+  RunDetails details(folder.path(), config, inputs);
+  details.write();
+  return details;
+}
 
 /// The config with what a Python script's optimizer decides, now or when the run began.
 RunConfig adopt_settings(const RunConfig& requested, const RunFolder& folder,
@@ -290,11 +295,7 @@ Json run(const RunConfig& requested, const RunOptions& options) {
   write_file_atomically(folder.path() / "config.json", to_json(config).dump(2) + "\n");
   std::filesystem::remove(folder.path() / "summary.json");
   trainer.open_log();
-  std::optional<RunDetails> details;
-  if (config.logging.html) {
-    details.emplace(folder.path(), config, inputs);
-    details->write();
-  }
+  std::optional<RunDetails> details = begin_details(config, inputs, folder);
 
   const auto write_unfinished = [&](const char* status) {
     Json summary{{"status", status}};
