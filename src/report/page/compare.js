@@ -1,6 +1,7 @@
 // Several runs: what differs between them, a table to sort and filter, and their curves in one chart.
 
 const NOT_COMPARED = new Set(["output_dir"]);
+const SAY_LITTLE_ALONE = new Set(["type", "path", "loss", "metric", "mode"]);
 
 /// The config keys that the runs do not all have the same, those that tell most runs apart at the front.
 function differingKeys(runs) {
@@ -14,11 +15,17 @@ function differingKeys(runs) {
 /// A key's last part, where no other key of the list ends in it.
 function shortKey(name, names) {
   const last = name.slice(name.lastIndexOf(".") + 1);
+  if (SAY_LITTLE_ALONE.has(last)) return name;
   return names.filter((other) => other.slice(other.lastIndexOf(".") + 1) === last).length > 1 ? name : last;
 }
 
 function configValue(run, name) {
   return flatten(run.config)[name];
+}
+
+/// A setting in a few characters.
+function setting(value) {
+  return typeof value === "number" ? number(value, 4) : plain(value);
 }
 
 /// Index of the best run by the head metric; -1 where none has it.
@@ -73,7 +80,7 @@ class Comparison {
       ...others.map((name) => ({title: metricTitle(name), key: (run) => finalValue(run, name), number: true, smallFirst: SMALL_IS_GOOD.has(name),
                                 cell: (run) => metricValue(finalValue(run, name))})),
       ...this.keys.slice(0, 12).map((key) => ({title: shortKey(key, this.keys), key: (run) => configValue(run, key),
-        cell: (run) => plain(configValue(run, key)), number: this.runs.every((run) => isNumber(configValue(run, key)))})),
+        cell: (run) => setting(configValue(run, key)), number: this.runs.every((run) => isNumber(configValue(run, key)))})),
       {title: "steps", key: (run) => summary("steps")(run) ?? (run.train.step || []).slice(-1)[0] ?? null, number: true,
        cell: (run) => number(summary("steps")(run) ?? (run.train.step || []).slice(-1)[0])},
       {title: "training took", key: summary("train_seconds"), cell: (run) => duration(summary("train_seconds")(run)), number: true},
@@ -117,7 +124,7 @@ class Comparison {
       .filter((status) => count(status) > 0).map((status) => `${count(status)} ${status}`).join(", ")]];
     if (best) {
       figures.push(["best " + metricTitle(this.head.name), metricValue(bestValue(best, this.head)), best.name]);
-      for (const key of this.keys.slice(0, 4)) figures.push([shortKey(key, this.keys), plain(configValue(best, key)), "of the best run"]);
+      for (const key of this.keys.slice(0, 4)) figures.push([shortKey(key, this.keys), setting(configValue(best, key)), "of the best run"]);
     }
     return element("dl", {class: "figures"}, figures.map(([title, value, small]) => element("div", {}, element("dt", {}, title),
       element("dd", {}, value, element("small", {}, small)))));

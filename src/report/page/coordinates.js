@@ -1,6 +1,7 @@
 // Parallel coordinates: an axis for each setting that differs, the last one for the metric, a line for each run.
 
 const LEAST_WIDTH_OF_AN_AXIS = 105;
+const MOST_VALUES_MARKED = 4;  // each by its own mark; else round numbers are marked
 
 /// An axis of numbers, or of names in their order. values: one a run.
 function coordinateAxis(title, values, top, bottom) {
@@ -8,7 +9,9 @@ function coordinateAxis(title, values, top, bottom) {
   if (known.length > 0 && known.every(isNumber)) {
     const low = Math.min(...known), high = Math.max(...known);
     const {place, marks} = scale(known, bottom, top, {log: low > 0 && high / low >= 8, count: 5, pad: 0.03});
-    return {title, place: (value) => isNumber(value) ? place(value) : NaN, marks: marks.map((mark) => [number(mark), place(mark)])};
+    const distinct = [...new Set(known)];
+    const marked = distinct.length <= MOST_VALUES_MARKED ? distinct : marks;
+    return {title, place: (value) => isNumber(value) ? place(value) : NaN, marks: marked.map((mark) => [number(mark), place(mark)])};
   }
   const names = [...new Set(known.map(plain))].sort((a, b) => a.localeCompare(b, "en", {numeric: true}));
   const place = (value) => bottom - (names.indexOf(plain(value)) + 0.5) / Math.max(names.length, 1) * (bottom - top);
@@ -20,7 +23,7 @@ class Coordinates {
     this.comparison = comparison;
     this.chosen = -1;
     const head = comparison.head;
-    this.axes = [...comparison.keys.slice(0, 8).map((key) => ({title: shortKey(key, comparison.keys), of: (run) => configValue(run, key), text: plain})),
+    this.axes = [...comparison.keys.slice(0, 8).map((key) => ({title: shortKey(key, comparison.keys), of: (run) => configValue(run, key), text: setting})),
                  {title: "best " + metricTitle(head.name), of: (run) => bestValue(run, head), text: metricValue}];
     this.said = element("p", {class: "quiet"}, "Point at a line, or use the arrow keys, to read a run.");
     const best = comparison.runs[comparison.best];
