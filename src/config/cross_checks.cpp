@@ -153,6 +153,28 @@ void check_data(const DataConfig& data, std::vector<Conflict>& conflicts) {
   }
 }
 
+void check_recipes(const RunConfig& config, std::vector<Conflict>& conflicts) {
+  const bool has_own_rate =
+      std::any_of(config.optimizer.groups.begin(), config.optimizer.groups.end(),
+                  [](const ParameterGroup& group) { return group.learning_rate.has_value(); });
+  if (has_own_rate && config.optimizer.learning_rate == 0) {
+    conflicts.push_back(
+        {{"/optimizer/groups", "/optimizer/learning_rate"},
+         "found a learning rate of a group beside optimizer.learning_rate = 0, of which it would be "
+         "a multiple; set optimizer.learning_rate, and model.freeze for what must not learn"});
+  }
+  if (!config.train.early_stopping) return;
+  if (config.data.validation.empty() && config.data.validation_fraction == 0) {
+    conflicts.push_back({{"/train/early_stopping", "/data/validation"},
+                         "found early stopping without rows to evaluate; set data.validation or "
+                         "data.validation_fraction"});
+  }
+  if (config.train.eval_every.never()) {
+    conflicts.push_back({{"/train/early_stopping", "/train/eval_every"},
+                         "found early stopping without evaluations on the way; set train.eval_every"});
+  }
+}
+
 }  // namespace
 
 std::vector<Conflict> find_conflicts(const RunConfig& config) {
@@ -160,6 +182,7 @@ std::vector<Conflict> find_conflicts(const RunConfig& config) {
   check_task(config, conflicts);
   check_items(config, conflicts);
   check_data(config.data, conflicts);
+  check_recipes(config, conflicts);
   const auto& max_steps = config.train.max_steps;
   if (max_steps && config.schedule.warmup >= 1 && config.schedule.warmup > static_cast<double>(*max_steps)) {
     conflicts.push_back({{"/schedule/warmup", "/train/max_steps"},

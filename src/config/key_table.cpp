@@ -141,6 +141,10 @@ constexpr auto kModelKeys = [](auto& s) {
         "Dropout of attention probabilities. Unset: as in the model's config.json.");
   s.key("classifier_dropout", &T::classifier_dropout, fraction(),
         "Dropout before the classifier. Unset: as in the model's config.json.");
+  s.key("freeze", &T::freeze, one_or_list_of(Pattern{}),
+        "Parameters in whose names one of these regular expressions is found do not learn: "
+        "\"[.]embeddings[.]\", "
+        "\"[.]layer[.][0-5][.]\".");
   s.key("activation_checkpointing", &T::activation_checkpointing, Boolean{},
         "Keep only each layer's input for the backward pass and compute the rest anew: less memory, a third "
         "more work, the same numbers.");
@@ -251,6 +255,10 @@ constexpr auto kTrainKeys = [](auto& s) {
   s.key("on_nonfinite", &T::on_nonfinite,
         Choice<OnNonfinite>{{{OnNonfinite::kSkip, "skip"}, {OnNonfinite::kAbort, "abort"}}},
         "What an update with infinite or undefined gradients does.");
+  s.key(
+      "early_stopping", &T::early_stopping, EarlyStoppingKind{},
+      "Ends training when checkpoint.metric of the validation rows has not been better than its best by more "
+      "than min_delta in patience evaluations, one after the other.");
 };
 
 constexpr auto kOptimizerKeys = [](auto& s) {
@@ -271,6 +279,14 @@ constexpr auto kOptimizerKeys = [](auto& s) {
   s.key("max_grad_norm", &T::max_grad_norm, at_least(0), "Gradients are scaled down to this norm. 0: never.");
   s.key("no_decay", &T::no_decay, list_of(Text{}),
         "Parameters whose names match one of these get no weight decay.");
+  s.key("layerwise_lr_decay", &T::layerwise_lr_decay, above(0),
+        "The learning rate falls by this factor from the head to the last layer, and from each layer to the "
+        "one "
+        "below it. 1: all learn at the same rate.");
+  s.key(
+      "groups", &T::groups, list_of(ParameterGroupKind{}),
+      "Settings of their own for parameters: objects of patterns (regular expressions that are found in the "
+      "names), learning_rate and weight_decay. The first that matches counts.");
 };
 
 constexpr auto kScheduleKeys = [](auto& s) {

@@ -309,6 +309,116 @@ Json RenameRules::schema() const {
   return {{"type", "array"}, {"items", pair}};
 }
 
+Refusal Pattern::read(const Json& value, const std::filesystem::path& base, std::string& out) const {
+  if (auto refusal = Text::read(value, base, out)) return refusal;
+  try {
+    const std::regex compiled(out);
+  } catch (const std::regex_error& error) {
+    return Mismatch{{}, refuse(value, "a regular expression")->message + " (" + error.what() + ")"};
+  }
+  return {};
+}
+
+Json Pattern::write(const std::string& value) const { return escape_variables(value); }
+
+namespace {
+
+/// An object's members, each read by its own kind; a member that is not among them is refused.
+class ObjectReader {
+ public:
+  ObjectReader(const Json& object, const std::filesystem::path& base) : object_(object), base_(base) {}
+
+  /// Leaves `out` as it is where there is no such member.
+  template <class Kind, class T>
+  ObjectReader& member(const char* name, const Kind& kind, T& out) {
+    known_.emplace_back(name);
+    const auto found = object_.find(name);
+    if (refusal_ || found == object_.end() || found->is_null()) return *this;
+    if constexpr (requires { out.emplace(); }) {
+      refusal_ = kind.read(*found, base_, out.emplace());
+    } else {
+      refusal_ = kind.read(*found, base_, out);
+    }
+    if (refusal_) refusal_->where = "/" + std::string(name) + refusal_->where;
+    return *this;
+  }
+
+  Refusal finish() const {
+    if (refusal_) return refusal_;
+    for (const auto& [name, value] : object_.items()) {
+      if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+      return Mismatch{"/" + name, "found a key that is not known; known are " + join_some(known_)};
+    }
+    return {};
+  }
+
+ private:
+  const Json& object_;
+  const std::filesystem::path& base_;
+  std::vector<std::string> known_;
+  Refusal refusal_;
+};
+
+}  // namespace
+
+Refusal ParameterGroupKind::read(const Json& value, const std::filesystem::path& base,
+                                 ParameterGroup& out) const {
+  if (!value.is_object())
+    return refuse(value, R"(an object such as {"patterns": ["^classifier"], "learning_rate": 1e-3})");
+  ParameterGroup group;
+  if (auto refusal = ObjectReader(value, base)
+                         .member("patterns", one_or_more(Pattern{}), group.patterns)
+                         .member("learning_rate", at_least(0), group.learning_rate)
+                         .member("weight_decay", at_least(0), group.weight_decay)
+                         .finish()) {
+    return refusal;
+  }
+  if (group.patterns.empty()) return refuse(value, "\"patterns\" for the names of its parameters");
+  out = std::move(group);
+  return {};
+}
+
+Json ParameterGroupKind::write(const ParameterGroup& value) const {
+  Json group{{"patterns", one_or_more(Pattern{}).write(value.patterns)}};
+  if (value.learning_rate) group["learning_rate"] = *value.learning_rate;
+  if (value.weight_decay) group["weight_decay"] = *value.weight_decay;
+  return group;
+}
+
+Json ParameterGroupKind::schema() const {
+  return {{"type", "object"},
+          {"properties",
+           {{"patterns", one_or_more(Pattern{}).schema()},
+            {"learning_rate", at_least(0).schema()},
+            {"weight_decay", at_least(0).schema()}}},
+          {"required", {"patterns"}},
+          {"additionalProperties", false}};
+}
+
+Refusal EarlyStoppingKind::read(const Json& value, const std::filesystem::path& base,
+                                EarlyStopping& out) const {
+  if (!value.is_object()) return refuse(value, R"(an object such as {"patience": 3, "min_delta": 0.001})");
+  EarlyStopping stopping;
+  if (auto refusal = ObjectReader(value, base)
+                         .member("patience", integer(1), stopping.patience)
+                         .member("min_delta", at_least(0), stopping.min_delta)
+                         .finish()) {
+    return refusal;
+  }
+  out = stopping;
+  return {};
+}
+
+Json EarlyStoppingKind::write(const EarlyStopping& value) const {
+  return {{"patience", value.patience}, {"min_delta", value.min_delta}};
+}
+
+Json EarlyStoppingKind::schema() const {
+  return {{"type", "object"},
+          {"properties", {{"patience", integer(1).schema()}, {"min_delta", at_least(0).schema()}}},
+          {"additionalProperties", false}};
+}
+
 Refusal LabelWeightsKind::read(const Json& value, const std::filesystem::path& base,
                                LabelWeights& out) const {
   if (value == "balanced") {

@@ -182,7 +182,8 @@ struct List {
     if (one_alone && value.is_string()) {
       if (auto refusal = item.read(value, base, items.emplace_back())) return refusal;
     } else if (!value.is_array()) {
-      return refuse(value, one_alone ? "a string or a list of strings" : "a list of strings");
+      const std::string what = item.schema().value("type", "") == "object" ? "objects" : "strings";
+      return refuse(value, (one_alone ? "a string or a list of " : "a list of ") + what);
     } else {
       for (size_t i = 0; i < value.size(); ++i) {
         const std::string where = "/" + std::to_string(i);
@@ -282,6 +283,26 @@ struct WarmupLength {
 struct Betas {
   Refusal read(const Json& value, const std::filesystem::path& base, OptimizerConfig& out) const;
   Json write(const OptimizerConfig& value) const { return Json::array({value.beta1, value.beta2}); }
+  Json schema() const;
+};
+
+/// A regular expression (ECMAScript).
+struct Pattern : Text {
+  Refusal read(const Json& value, const std::filesystem::path& base, std::string& out) const;
+  Json write(const std::string& value) const;
+};
+
+/// Objects of patterns and the settings of the parameters that they match.
+struct ParameterGroupKind {
+  Refusal read(const Json& value, const std::filesystem::path& base, ParameterGroup& out) const;
+  Json write(const ParameterGroup& value) const;
+  Json schema() const;
+};
+
+/// `{"patience": ..., "min_delta": ...}`.
+struct EarlyStoppingKind {
+  Refusal read(const Json& value, const std::filesystem::path& base, EarlyStopping& out) const;
+  Json write(const EarlyStopping& value) const;
   Json schema() const;
 };
 

@@ -92,7 +92,7 @@ std::vector<Placed> Job::placed(const Trace& trace) const {
       moments{"moments, counters, loss scale", {}};
   for (const Parameter& parameter : model_.parameters()) {
     parameters.tensors.push_back(parameter.value);
-    gradients.tensors.push_back(parameter.grad);
+    if (!parameter.frozen()) gradients.tensors.push_back(parameter.grad);
     copies.tensors.push_back(parameter.copy);
   }
   for (const auto& [name, tensor] : optimizer_->state()) moments.tensors.push_back(tensor);

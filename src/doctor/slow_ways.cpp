@@ -176,13 +176,15 @@ class SlowWays {
       return way;
     }
     std::vector<Parameter> host;
+    std::vector<Parameter> parameters;
     for (const Parameter& parameter : job_.model().parameters()) {
+      if (parameter.frozen()) continue;
+      parameters.push_back(parameter);
       host.push_back({parameter.name, parameter.value.to(at::kCPU), at::zeros(parameter.value.sizes())});
     }
     const OptimizerConfig& config = job_.config().optimizer;
     Optimizer optimizer(host, config, learning_rates(job_.config().schedule, config.learning_rate, 1000));
     way.ratio = with_extra([&] {
-      const auto& parameters = job_.model().parameters();
       for (size_t i = 0; i < host.size(); ++i) host[i].grad.copy_(parameters[i].grad);
       optimizer.step();
       for (size_t i = 0; i < host.size(); ++i) parameters[i].value.copy_(host[i].value);

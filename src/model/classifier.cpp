@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "finetune/core/error.h"
+#include "finetune/core/name_patterns.h"
+
 namespace finetune {
 
 Classifier::Classifier(const EncoderConfig& config, const HeadConfig& head, c10::Device device,
@@ -18,6 +21,18 @@ at::Tensor Classifier::forward(const Batch& batch, const ForwardMode& mode) cons
 int64_t Classifier::num_tokens_read(const Batch& batch) const {
   const at::Tensor tokens = head_->tokens_read(batch);
   return tokens.defined() ? tokens.size(0) : batch.num_tokens;
+}
+
+void Classifier::freeze(const std::vector<std::string>& patterns) {
+  std::vector<std::string> names, frozen;
+  for (const Parameter& parameter : store_.parameters()) names.push_back(parameter.name);
+  for (const size_t index : matches_of(patterns, names, "model.freeze")) frozen.push_back(names[index]);
+  if (frozen.size() == names.size()) {
+    throw ConfigError("model.freeze: its patterns match all " + std::to_string(names.size()) +
+                      " parameters, so nothing would learn; leave out the head, which begins untrained (" +
+                      names.back() + ")");
+  }
+  store_.freeze(frozen);
 }
 
 void Classifier::initialize_parameters(uint64_t seed) {

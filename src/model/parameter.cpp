@@ -55,6 +55,7 @@ kernels::Weight ParameterStore::add(const std::vector<std::string>& names, at::I
   sizes[0] *= static_cast<int64_t>(names.size());
   kernels::Weight weight(make_leaf(sizes));
   if (with_copy) weight.copy = at::empty(sizes, at::TensorOptions(precision_).device(device_));
+  leaves_.push_back({names, weight.master});
   for (size_t i = 0; i < names.size(); ++i) {
     const int64_t begin = static_cast<int64_t>(i) * rows;
     parameters_.push_back({.name = names[i],
@@ -63,6 +64,25 @@ kernels::Weight ParameterStore::add(const std::vector<std::string>& names, at::I
                            .copy = with_copy ? weight.copy.narrow(0, begin, rows) : at::Tensor()});
   }
   return weight;
+}
+
+void ParameterStore::freeze(const std::vector<std::string>& names) {
+  const auto is_meant = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (Parameter& parameter : parameters_) {
+    if (is_meant(parameter.name)) parameter.grad = at::Tensor();
+  }
+  for (Leaf& leaf : leaves_) {
+    const bool all = std::all_of(leaf.names.begin(), leaf.names.end(), [&](const std::string& name) {
+      return std::any_of(parameters_.begin(), parameters_.end(), [&](const Parameter& parameter) {
+        return parameter.name == name && parameter.frozen();
+      });
+    });
+    if (!all) continue;
+    leaf.tensor.mutable_grad() = at::Tensor();
+    leaf.tensor.set_requires_grad(false);
+  }
 }
 
 void refresh_copies(const std::vector<Parameter>& parameters) {

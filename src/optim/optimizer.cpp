@@ -7,6 +7,7 @@
 #include <set>
 
 #include "finetune/kernels/ops.h"
+#include "update_rules.h"
 
 namespace finetune {
 
@@ -37,40 +38,67 @@ std::vector<std::pair<std::string, at::Tensor>> LossScaler::state() const {
   return {{"loss_scale", scale_}, {"loss_scale_growth", growth_}};
 }
 
+namespace {
+
+/// `adam_step` takes either no copies or one for each parameter, an empty one where there is none.
+void complete_copies(std::vector<at::Tensor>& copies) {
+  const auto copy =
+      std::find_if(copies.begin(), copies.end(), [](const at::Tensor& t) { return t.defined(); });
+  if (copy == copies.end()) {
+    copies.clear();
+    return;
+  }
+  const at::Tensor none = at::empty({0}, copy->options());
+  for (at::Tensor& tensor : copies) {
+    if (!tensor.defined()) tensor = none;
+  }
+}
+
+std::vector<std::string> names_of(const std::vector<Parameter>& parameters) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
+  return names;
+}
+
+}  // namespace
+
 Optimizer::Optimizer(const std::vector<Parameter>& parameters, const OptimizerConfig& config,
                      const std::vector<float>& rates, bool scales_loss)
     : config_(config), scaler_(parameters.front().value.device(), scales_loss) {
   const auto device = parameters.front().value.device();
-  for (const Parameter& parameter : parameters) {
-    names_.push_back(parameter.name);
-    values_.push_back(parameter.value);
-    grads_.push_back(parameter.grad);
-    weight_decays_.push_back(matches_any(parameter.name, config.no_decay) ? 0.0 : config.weight_decay);
-    copies_.push_back(parameter.copy.defined() ? parameter.copy : at::Tensor());
-    if (config.type == OptimizerType::kSgd) continue;
-    exp_avgs_.push_back(at::zeros_like(parameter.value, at::MemoryFormat::Contiguous));
-    exp_avg_sqs_.push_back(at::zeros_like(parameter.value, at::MemoryFormat::Contiguous));
-    if (config.amsgrad)
-      max_exp_avg_sqs_.push_back(at::zeros_like(parameter.value, at::MemoryFormat::Contiguous));
+  // By the names of all parameters, so that a frozen one neither hides a layer nor leaves a pattern
+  // unmatched.
+  const std::vector<UpdateRule> rules = update_rules(names_of(parameters), config);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].frozen()) add(parameters[i], rules[i].weight_decay, group_with(rules[i].rate_factor));
   }
-  complete_copies();
-  steps_ = at::zeros({static_cast<int64_t>(names_.size())}, at::TensorOptions(at::kFloat).device(device));
+  for (Group& group : groups_) {
+    complete_copies(group.copies);
+    group.steps =
+        at::zeros({static_cast<int64_t>(group.names.size())}, at::TensorOptions(at::kFloat).device(device));
+    grads_.insert(grads_.end(), group.grads.begin(), group.grads.end());
+  }
   applied_ = at::zeros({1}, at::TensorOptions(at::kLong).device(device));
   rates_ = at::tensor(at::ArrayRef<float>(rates), at::kFloat).to(device);
 }
 
-/// `adam_step` takes either no copies or one for each parameter, an empty one where there is none.
-void Optimizer::complete_copies() {
-  const auto copy =
-      std::find_if(copies_.begin(), copies_.end(), [](const at::Tensor& t) { return t.defined(); });
-  if (copy == copies_.end()) {
-    copies_.clear();
-    return;
-  }
-  const at::Tensor none = at::empty({0}, copy->options());
-  for (at::Tensor& tensor : copies_) {
-    if (!tensor.defined()) tensor = none;
-  }
+Optimizer::Group& Optimizer::group_with(double rate_factor) {
+  const auto found = std::find_if(groups_.begin(), groups_.end(),
+                                  [&](const Group& group) { return group.rate_factor == rate_factor; });
+  return found != groups_.end() ? *found : groups_.emplace_back(Group{.rate_factor = rate_factor});
+}
+
+void Optimizer::add(const Parameter& parameter, double weight_decay, Group& group) const {
+  group.names.push_back(parameter.name);
+  group.values.push_back(parameter.value);
+  group.grads.push_back(parameter.grad);
+  group.weight_decays.push_back(weight_decay);
+  group.copies.push_back(parameter.copy);
+  if (config_.type == OptimizerType::kSgd) return;
+  const auto zeros = [&] { return at::zeros_like(parameter.value, at::MemoryFormat::Contiguous); };
+  group.exp_avgs.push_back(zeros());
+  group.exp_avg_sqs.push_back(zeros());
+  if (config_.amsgrad) group.max_exp_avg_sqs.push_back(zeros());
 }
 
 UpdateStats Optimizer::step() {
@@ -87,27 +115,21 @@ UpdateStats Optimizer::step() {
                    ? at::clamp_max(config_.max_grad_norm / (stats.grad_norm + 1e-6), 1.0)
                    : at::ones_like(stats.grad_norm);
   if (scaler_.on()) scale = scale / scaler_.scale();
-  if (config_.type == OptimizerType::kSgd) {
-    const auto keep = 1.0 - stats.nonfinite;
-    const auto rate = stats.learning_rate * keep;
-    for (size_t i = 0; i < values_.size(); ++i) {
-      // A skipped update must not even multiply by a non-finite gradient: 0 * inf is not 0.
-      const auto gradient =
-          at::where(stats.nonfinite.to(at::kBool), at::zeros_like(grads_[i]), grads_[i] * scale);
-      values_[i].sub_((gradient + values_[i] * weight_decays_[i]) * rate);
-      grads_[i].zero_();
-      if (!copies_.empty() && copies_[i].numel() > 0) copies_[i].copy_(values_[i]);
+  for (Group& group : groups_) {
+    const at::Tensor rate =
+        group.rate_factor == 1.0 ? stats.learning_rate : stats.learning_rate * group.rate_factor;
+    if (config_.type == OptimizerType::kSgd) {
+      sgd_step(group, rate, stats, scale);
+    } else if (config_.amsgrad) {
+      amsgrad_step(group, rate, stats, scale);
+    } else {
+      kernels::adam_step(group.values, group.grads, group.exp_avgs, group.exp_avg_sqs, group.copies,
+                         group.steps, group.weight_decays, rate, scale, stats.nonfinite,
+                         {.beta1 = config_.beta1,
+                          .beta2 = config_.beta2,
+                          .eps = config_.eps,
+                          .decoupled = config_.type == OptimizerType::kAdamW});
     }
-    steps_.add_(keep);
-  } else if (config_.amsgrad) {
-    amsgrad_step(stats, scale);
-  } else {
-    kernels::adam_step(values_, grads_, exp_avgs_, exp_avg_sqs_, copies_, steps_, weight_decays_,
-                       stats.learning_rate, scale, stats.nonfinite,
-                       {.beta1 = config_.beta1,
-                        .beta2 = config_.beta2,
-                        .eps = config_.eps,
-                        .decoupled = config_.type == OptimizerType::kAdamW});
   }
   applied_.add_(1).sub_(stats.nonfinite.to(at::kLong));
   scaler_.update(stats.nonfinite);
@@ -115,27 +137,42 @@ UpdateStats Optimizer::step() {
   return stats;
 }
 
+void Optimizer::sgd_step(const Group& group, const at::Tensor& rate, const UpdateStats& stats,
+                         const at::Tensor& scale) const {
+  const auto keep = 1.0 - stats.nonfinite;
+  for (size_t i = 0; i < group.values.size(); ++i) {
+    const at::Tensor &value = group.values[i], &grad = group.grads[i];
+    // A skipped update must not even multiply by a non-finite gradient: 0 * inf is not 0.
+    const auto gradient = at::where(stats.nonfinite.to(at::kBool), at::zeros_like(grad), grad * scale);
+    value.sub_((gradient + value * group.weight_decays[i]) * (rate * keep));
+    grad.zero_();
+    if (!group.copies.empty() && group.copies[i].numel() > 0) group.copies[i].copy_(value);
+  }
+  group.steps.add_(keep);
+}
+
 /// By torch's own fused kernels (torch.optim.AdamW(..., amsgrad=True, fused=True)): the variant is too rare
 /// to be worth an operator. They take one weight decay a call, divide gradients by a scale, and count on
 /// their caller for the steps.
-void Optimizer::amsgrad_step(const UpdateStats& stats, const at::Tensor& scale) {
+void Optimizer::amsgrad_step(const Group& group, const at::Tensor& rate, const UpdateStats& stats,
+                             const at::Tensor& scale) const {
   const bool decoupled = config_.type == OptimizerType::kAdamW;
   const at::Tensor divisor = scale.reciprocal();
-  steps_.add_(1.0 - stats.nonfinite);
-  for (const double weight_decay : std::set<double>(weight_decays_.begin(), weight_decays_.end())) {
+  group.steps.add_(1.0 - stats.nonfinite);
+  for (const double weight_decay : std::set<double>(group.weight_decays.begin(), group.weight_decays.end())) {
     std::vector<at::Tensor> values, grads, first, second, largest, steps;
-    for (size_t i = 0; i < values_.size(); ++i) {
-      if (weight_decays_[i] != weight_decay) continue;
-      values.push_back(values_[i]);
-      grads.push_back(grads_[i]);
-      first.push_back(exp_avgs_[i]);
-      second.push_back(exp_avg_sqs_[i]);
-      largest.push_back(max_exp_avg_sqs_[i]);
-      steps.push_back(steps_[static_cast<int64_t>(i)]);
+    for (size_t i = 0; i < group.values.size(); ++i) {
+      if (group.weight_decays[i] != weight_decay) continue;
+      values.push_back(group.values[i]);
+      grads.push_back(group.grads[i]);
+      first.push_back(group.exp_avgs[i]);
+      second.push_back(group.exp_avg_sqs[i]);
+      largest.push_back(group.max_exp_avg_sqs[i]);
+      steps.push_back(group.steps[static_cast<int64_t>(i)]);
     }
     const auto update = [&](auto kernel) {
-      kernel(values, grads, first, second, largest, steps, stats.learning_rate, config_.beta1, config_.beta2,
-             weight_decay, config_.eps, /*amsgrad=*/true, /*maximize=*/false, divisor, stats.nonfinite);
+      kernel(values, grads, first, second, largest, steps, rate, config_.beta1, config_.beta2, weight_decay,
+             config_.eps, /*amsgrad=*/true, /*maximize=*/false, divisor, stats.nonfinite);
     };
     if (decoupled) {
       update([](auto&&... arguments) { at::_fused_adamw_(arguments...); });
@@ -143,9 +180,9 @@ void Optimizer::amsgrad_step(const UpdateStats& stats, const at::Tensor& scale) 
       update([](auto&&... arguments) { at::_fused_adam_(arguments...); });
     }
   }
-  for (size_t i = 0; i < values_.size(); ++i) {
-    grads_[i].zero_();
-    if (!copies_.empty() && copies_[i].numel() > 0) copies_[i].copy_(values_[i]);
+  for (size_t i = 0; i < group.values.size(); ++i) {
+    group.grads[i].zero_();
+    if (!group.copies.empty() && group.copies[i].numel() > 0) group.copies[i].copy_(group.values[i]);
   }
 }
 
@@ -156,13 +193,16 @@ void Optimizer::discard_gradients() {
 
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for (size_t i = 0; i < names_.size(); ++i) {
-    if (!exp_avgs_.empty()) {
-      tensors.emplace_back("exp_avg/" + names_[i], exp_avgs_[i]);
-      tensors.emplace_back("exp_avg_sq/" + names_[i], exp_avg_sqs_[i]);
-      if (config_.amsgrad) tensors.emplace_back("max_exp_avg_sq/" + names_[i], max_exp_avg_sqs_[i]);
+  for (const Group& group : groups_) {
+    for (size_t i = 0; i < group.names.size(); ++i) {
+      const std::string& name = group.names[i];
+      if (!group.exp_avgs.empty()) {
+        tensors.emplace_back("exp_avg/" + name, group.exp_avgs[i]);
+        tensors.emplace_back("exp_avg_sq/" + name, group.exp_avg_sqs[i]);
+        if (config_.amsgrad) tensors.emplace_back("max_exp_avg_sq/" + name, group.max_exp_avg_sqs[i]);
+      }
+      tensors.emplace_back("step/" + name, group.steps[static_cast<int64_t>(i)]);
     }
-    tensors.emplace_back("step/" + names_[i], steps_[static_cast<int64_t>(i)]);
   }
   tensors.emplace_back("applied", applied_);
   for (auto& named : scaler_.state()) tensors.push_back(std::move(named));

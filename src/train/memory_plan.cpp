@@ -38,9 +38,9 @@ MemoryPlan plan_memory(const EncoderConfig& encoder, const std::vector<Parameter
       copies += static_cast<int64_t>(parameter.copy.nbytes());
       precision = parameter.copy.scalar_type();
     }
-    plan.gradients += static_cast<int64_t>(parameter.grad.nbytes());
+    if (!parameter.frozen()) plan.gradients += static_cast<int64_t>(parameter.grad.nbytes());
   }
-  plan.moments = optimizer.type == OptimizerType::kSgd ? 0 : (optimizer.amsgrad ? 3 : 2) * plan.weights;
+  plan.moments = optimizer.type == OptimizerType::kSgd ? 0 : (optimizer.amsgrad ? 3 : 2) * plan.gradients;
   plan.weights += copies;
   plan.activations = estimate_activations(encoder, micro_batch_tokens, precision);
   plan.data = data_bytes;

@@ -120,12 +120,17 @@ namespace {
 void say_header(const RunConfig& config, const Inputs& inputs, const Classifier& model,
                 const Batcher& batcher, const OpenDevice& device, const ResolvedPrecision& precision,
                 const Json& environment, int64_t num_steps) {
-  int64_t num_parameters = 0;
-  for (const Parameter& parameter : model.parameters()) num_parameters += parameter.value.numel();
+  int64_t num_parameters = 0, num_frozen = 0;
+  for (const Parameter& parameter : model.parameters()) {
+    num_parameters += parameter.value.numel();
+    if (parameter.frozen()) num_frozen += parameter.value.numel();
+  }
   spdlog::info("device: {} ({})", environment.at("device_name").get<std::string>(),
                environment.at("device_reason").get<std::string>());
-  spdlog::info("model: {}, {} parameters, {} labels", config.model.path.filename().string(),
-               with_thousands(num_parameters), inputs.task->labels().size());
+  spdlog::info("model: {}, {} parameters{}, {} labels", config.model.path.filename().string(),
+               with_thousands(num_parameters),
+               num_frozen > 0 ? " (" + with_thousands(num_frozen) + " of them frozen)" : std::string(),
+               inputs.task->labels().size());
   for (const auto& [split, counts] : inputs.description.items()) {
     spdlog::info("{}: {} rows, {} tokens", split, with_thousands(counts.at("rows").get<int64_t>()),
                  with_thousands(counts.at("tokens").get<int64_t>()));
@@ -202,9 +207,11 @@ void write_summary(const RunFolder& folder, const Json& summary) {
 
 /// A finished run that is asked to go on but not to do more: says so and returns its summary.
 std::optional<Json> finished_summary(const RunFolder& folder, const VerifiedCheckpoint& checkpoint,
-                                     int64_t num_steps) {
+                                     int64_t num_steps, const TrainConfig& config) {
   const auto path = folder.path() / "summary.json";
-  if (checkpoint.step < num_steps || !std::filesystem::exists(path)) return std::nullopt;
+  const TrainState state = train_state_from(checkpoint.state.at("train"));
+  const bool done = checkpoint.step >= num_steps || gains_no_more(state.evaluations_without_gain, config);
+  if (!done || !std::filesystem::exists(path)) return std::nullopt;
   Json summary = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
   if (summary.is_discarded() || summary.value("status", "") != "completed") return std::nullopt;
   spdlog::info("this run is finished: {} steps are done and the config asks for no more", checkpoint.step);
@@ -222,6 +229,7 @@ Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& dev
   summary["metrics"] = metrics_of(model, inputs, details);
   if (details != nullptr) details->write();
   summary["model_step"] = step_of_model;
+  if (config.train.early_stopping) summary["stopped_early"] = trainer.stopped_early();
   if (trainer.state().best) {
     summary["best"] = Json{{"step", trainer.state().best->step},
                            {"metric", config.checkpoint.metric},
@@ -269,10 +277,12 @@ Json run(const RunConfig& requested, const RunOptions& options) {
   const RunIdentity identity = identify(config, inputs, num_steps, precision.name, environment);
   if (folder.resume_point()) {
     check_resume(folder.resume_point()->state, identity, options);
-    if (auto summary = finished_summary(folder, *folder.resume_point(), num_steps)) return *summary;
+    if (auto summary = finished_summary(folder, *folder.resume_point(), num_steps, config.train))
+      return *summary;
   }
 
   Classifier model(inputs.encoder, inputs.task->head(), device.device, precision.activations);
+  model.freeze(config.model.freeze);
   Optimizer optimizer(model.parameters(), config.optimizer,
                       learning_rates(config.schedule, config.optimizer.learning_rate, num_steps),
                       precision.scales_loss);

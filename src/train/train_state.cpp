@@ -9,7 +9,8 @@ Json to_json(const TrainState& state) {
             {"tokens_seen", state.tokens_seen},
             {"train_seconds", state.train_seconds},
             {"micro_batch_tokens", state.micro_batch_tokens},
-            {"first_epoch", state.first_epoch}};
+            {"first_epoch", state.first_epoch},
+            {"evaluations_without_gain", state.evaluations_without_gain}};
   if (!state.source.is_null()) json["source"] = state.source;
   if (state.best) {
     json["best"] =
@@ -27,7 +28,8 @@ TrainState train_state_from(const Json& json) {
                    .micro_batch_tokens = json.at("micro_batch_tokens").get<int64_t>(),
                    .first_epoch = json.value("first_epoch", int64_t{0}),
                    .source = json.value("source", Json()),
-                   .best = std::nullopt};
+                   .best = std::nullopt,
+                   .evaluations_without_gain = json.value("evaluations_without_gain", int64_t{0})};
   if (const auto best = json.find("best"); best != json.end()) {
     state.best =
         BestResult{best->at("step").get<int64_t>(), best->at("value").get<double>(), best->at("metrics")};

@@ -26,6 +26,7 @@ struct TrainState {
   int64_t first_epoch = 0;         ///< epochs that a Python script had finished before step 0
   Json source;                     ///< of a run that goes on from a .pth: see restore_python; else null
   std::optional<BestResult> best;
+  int64_t evaluations_without_gain = 0;  ///< one after the other; what `train.early_stopping` counts
 };
 
 Json to_json(const TrainState& state);

@@ -126,9 +126,9 @@ void Trainer::train_to_the_end() {
   log_->begin_interval(watch_.seconds());
   // The work that belongs to a step comes before the next one, so a run resumed in between does it too.
   while (true) {
-    const bool at_end = last_step();
-    if (state_.evaluated != state_.step && (due(state_.step, intervals_.evaluate) || at_end))
+    if (state_.evaluated != state_.step && (due(state_.step, intervals_.evaluate) || last_step()))
       evaluate_and_keep_best();
+    const bool at_end = last_step() || stopped_early();
     if (due(state_.step, intervals_.save) || at_end || take_save_request()) save();
     if (at_end) break;
     if (stop_request() != StopRequest::kNone) pause_clock();
@@ -314,17 +314,32 @@ void Trainer::evaluate_and_keep_best() {
   }
   report_.refresh();
   state_.evaluated = state_.step;
-  double value = 0;
-  if (!results.empty() &&
-      improves(results.front().second, &value)) {  // several validation files: the first decides
-    state_.best = BestResult{state_.step, value, results.front().second};
-    saved_step_ = -1;  // a step that was saved before it was evaluated is not yet linked as the best
-    if (parts_.config.checkpoint.keep_best) save();
-  }
+  if (!results.empty()) keep_if_best(results.front().second);  // several validation files: the first decides
   watch_.start();
 }
 
-bool Trainer::improves(const Json& metrics, double* value) const {
+void Trainer::keep_if_best(const Json& metrics) {
+  const double value = metric_of(metrics);
+  const bool gains =
+      !state_.best ||
+      is_better(value, *state_.best, parts_.config.train.early_stopping.value_or(EarlyStopping{}).min_delta);
+  state_.evaluations_without_gain = gains ? 0 : state_.evaluations_without_gain + 1;
+  if (!state_.best || is_better(value, *state_.best)) {
+    state_.best = BestResult{state_.step, value, metrics};
+    saved_step_ = -1;  // a step that was saved before it was evaluated is not yet linked as the best
+    if (parts_.config.checkpoint.keep_best) save();
+  }
+  if (stopped_early()) {
+    spdlog::info("training ends early: {} has not gained in {} evaluations (train.early_stopping)",
+                 parts_.config.checkpoint.metric, state_.evaluations_without_gain);
+  }
+}
+
+bool Trainer::stopped_early() const {
+  return gains_no_more(state_.evaluations_without_gain, parts_.config.train);
+}
+
+double Trainer::metric_of(const Json& metrics) const {
   const auto& checkpoint = parts_.config.checkpoint;
   const auto found = metrics.find(checkpoint.metric);
   if (found == metrics.end()) {
@@ -333,11 +348,20 @@ bool Trainer::improves(const Json& metrics, double* value) const {
     throw ConfigError("checkpoint.metric: found '" + checkpoint.metric + "', expected one of " +
                       join_some(names));
   }
-  *value = found->get<double>();
+  return found->get<double>();
+}
+
+/// Whether a value beats the best one by more than `margin`.
+bool Trainer::is_better(double value, const BestResult& best, double margin) const {
+  const auto& checkpoint = parts_.config.checkpoint;
   const bool is_error =
       checkpoint.metric == "loss" || checkpoint.metric == "mse" || checkpoint.metric == "mae";
   const bool smaller_is_better = checkpoint.mode == "min" || (checkpoint.mode == "auto" && is_error);
-  return !state_.best || (smaller_is_better ? *value < state_.best->value : *value > state_.best->value);
+  return (smaller_is_better ? best.value - value : value - best.value) > margin;
+}
+
+bool gains_no_more(int64_t evaluations_without_gain, const TrainConfig& config) {
+  return config.early_stopping && evaluations_without_gain >= config.early_stopping->patience;
 }
 
 Snapshot Trainer::snapshot() {

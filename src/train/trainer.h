@@ -72,6 +72,9 @@ class Trainer {
   /// Saves the state as it is. Idempotent a step.
   void save();
 
+  /// Whether `train.early_stopping` ended the training, or would end it now.
+  bool stopped_early() const;
+
   const TrainState& state() const { return state_; }
   StepLog& log() { return *log_; }
   RunReport& report() { return report_; }
@@ -95,7 +98,9 @@ class Trainer {
   double flops_of(const StepBatch& batch) const;
   void evaluate_and_keep_best();
   Snapshot snapshot();
-  bool improves(const Json& metrics, double* value) const;
+  void keep_if_best(const Json& metrics);
+  double metric_of(const Json& metrics) const;
+  bool is_better(double value, const BestResult& best, double margin = 0) const;
   ProgressState progress_state() const;
   bool last_step() const { return state_.step >= parts_.identity.num_steps; }
 
@@ -115,5 +120,8 @@ class Trainer {
   int64_t steps_done_ = 0;           ///< by this process
   int64_t most_tokens_at_once_ = 0;  ///< of a micro-batch so far
 };
+
+/// Whether that many evaluations without a gain end a training (`train.early_stopping`).
+bool gains_no_more(int64_t evaluations_without_gain, const TrainConfig& config);
 
 }  // namespace finetune

@@ -24,6 +24,28 @@ def setting(tmp_path_factory):
     return model, config, reference.rows_of(seen), [LABELS.index(label) for _, label in rows]
 
 
+def layer_groups(model, rate, decay, weight_decay):
+    """Of a model of one layer: head and pooler, the layer, the embeddings."""
+    steps = {"classifier": 0, "bert.pooler": 0, "bert.encoder": 1, "bert.embeddings": 2}
+    return [{"params": [parameter], "lr": rate * decay ** next(n for start, n in steps.items() if name.startswith(start)),
+             "weight_decay": 0 if name.endswith(("bias", "LayerNorm.weight")) else weight_decay}
+            for name, parameter in model.named_parameters()]
+
+
+def own_groups(model):
+    """The classifier at a rate of its own, queries without decay, else Hugging Face's groups."""
+    return [{"params": [parameter], "lr": 0.01 if name.startswith("classifier") else 1e-3,
+             "weight_decay": 0 if name.endswith(("bias", "LayerNorm.weight")) or ".query." in name else 0.1}
+            for name, parameter in model.named_parameters()]
+
+
+def frozen(model):
+    for name, parameter in model.named_parameters():
+        if "embeddings" in name or ".query." in name or ".attention.output." in name:
+            parameter.requires_grad_(False)
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
 OPTIMIZERS = {
     "sgd": (["optimizer.type=sgd", "optimizer.learning_rate=0.1"],
             lambda model: torch.optim.SGD(model.parameters(), lr=0.1)),
@@ -43,6 +65,23 @@ OPTIMIZERS = {
         ["optimizer.learning_rate=1e-3", "optimizer.weight_decay=0.1", "optimizer.amsgrad=true",
          "optimizer.betas=[0.5, 0.6]"],
         lambda model: torch.optim.AdamW(reference.decay_groups(model, 0.1), lr=1e-3, betas=(0.5, 0.6), amsgrad=True)),
+    "adamw, rates by layer": (
+        ["optimizer.learning_rate=1e-2", "optimizer.weight_decay=0.1", "optimizer.layerwise_lr_decay=0.5"],
+        lambda model: torch.optim.AdamW(layer_groups(model, 1e-2, 0.5, 0.1))),
+    "sgd, rates by layer": (
+        ["optimizer.type=sgd", "optimizer.learning_rate=0.1", "optimizer.layerwise_lr_decay=0.5"],
+        lambda model: torch.optim.SGD(layer_groups(model, 0.1, 0.5, 0))),
+    "amsgrad, rates by layer": (
+        ["optimizer.learning_rate=1e-2", "optimizer.amsgrad=true", "optimizer.layerwise_lr_decay=0.5"],
+        lambda model: torch.optim.AdamW(layer_groups(model, 1e-2, 0.5, 0.01), amsgrad=True)),
+    "adamw with groups": (
+        ["optimizer.learning_rate=1e-3", "optimizer.weight_decay=0.1",
+         'optimizer.groups=[{"patterns": "^classifier", "learning_rate": 0.01}, {"patterns": ["[.]query[.]"], "weight_decay": 0}]'],
+        lambda model: torch.optim.AdamW(own_groups(model))),
+    "frozen": (
+        ["optimizer.type=adam", "optimizer.learning_rate=1e-3",
+         'model.freeze=["embeddings", "[.]query[.]", "[.]attention[.]output[.]"]'],
+        lambda model: torch.optim.Adam(frozen(model), lr=1e-3)),
     "adamw with decay of everything": (
         ["optimizer.learning_rate=1e-3", "optimizer.weight_decay=0.1", "optimizer.no_decay=[]"],
         lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)),

@@ -73,6 +73,7 @@ void probe(const RunConfig& config, int64_t num_steps, const std::filesystem::pa
                    .shuffle = config.data.shuffle,
                    .seed = config.seed});
   Classifier model(inputs.encoder, inputs.task->head(), device.device);
+  model.freeze(config.model.freeze);
   model.initialize_parameters(config.seed);
   load_pretrained(config.model.path, named_tensors(model.parameters()), model.base_prefix());
   const auto rates = learning_rates(config.schedule, config.optimizer.learning_rate, num_steps);
@@ -90,7 +91,7 @@ void probe(const RunConfig& config, int64_t num_steps, const std::filesystem::pa
       results.push_back({"logits", seen.logits});
       results.push_back({"loss", doubles({seen.loss})});
       for (const auto& parameter : model.parameters()) {
-        results.push_back({"grad/" + parameter.name, parameter.grad.clone()});
+        if (!parameter.frozen()) results.push_back({"grad/" + parameter.name, parameter.grad.clone()});
       }
     }
     const UpdateStats stats = update.apply();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "finetune/model/encoder.h"
@@ -26,6 +27,10 @@ class Classifier {
   const EncoderConfig& config() const { return config_; }
   const std::vector<Parameter>& parameters() const { return store_.parameters(); }
   std::string base_prefix() const { return encoder_->base_prefix(); }
+
+  /// Freezes the parameters in whose names one of the regular expressions (ECMAScript) is found. Throws
+  /// `ConfigError` for one that is found in none, and where nothing is left to learn.
+  void freeze(const std::vector<std::string>& patterns);
 
   /// Gives every parameter its initial value (see `initialize`).
   void initialize_parameters(uint64_t seed);

@@ -15,9 +15,12 @@ namespace finetune {
 struct Parameter {
   std::string name;
   at::Tensor value;
-  at::Tensor grad;  ///< same shape; gradients are added here, the optimizer clears it
+  at::Tensor grad;  ///< same shape; gradients are added here, the optimizer clears it; undefined: frozen
   at::Tensor copy =
       {};  ///< what products read in mixed precision (`kernels::Weight`); undefined where they read `value`
+
+  /// A frozen parameter keeps its value: it has no gradient and no state in the optimizer.
+  bool frozen() const { return !grad.defined(); }
 };
 
 /// Creates the parameters of a model on its device and keeps them in Hugging Face's order. Gradients are
@@ -42,6 +45,10 @@ class ParameterStore {
   /// A bias [size]: the parameter `name`, or, where the family has none, zeros that are not trained.
   at::Tensor add_bias(const std::string& name, int64_t size, bool exists);
 
+  /// Freezes parameters. Those that share one leaf (queries, keys, values) cost no gradient's work once all
+  /// of them are frozen.
+  void freeze(const std::vector<std::string>& names);
+
   c10::Device device() const { return device_; }
   at::ScalarType precision() const { return precision_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -53,6 +60,12 @@ class ParameterStore {
   c10::Device device_;
   at::ScalarType precision_;
   std::vector<Parameter> parameters_;
+
+  struct Leaf {
+    std::vector<std::string> names;  ///< of the parameters in it
+    at::Tensor tensor;
+  };
+  std::vector<Leaf> leaves_;
 };
 
 /// Brings the copies up to date after something other than the optimizer changed the values.

@@ -42,12 +42,14 @@ class LossScaler {
   at::Tensor growth_;  ///< [] int32: updates without an overflow since the last change
 };
 
-/// AdamW, Adam or SGD over all parameters: clipping by the global norm, the learning rate by the device's own
-/// count of applied updates, non-finite gradients skipped. Nothing here waits for the device.
+/// AdamW, Adam or SGD over all parameters that are not frozen: clipping by the global norm, the learning rate
+/// by the device's own count of applied updates, times what `optimizer.groups` and `layerwise_lr_decay` make
+/// of it for a parameter; non-finite gradients skipped. Nothing here waits for the device.
 class Optimizer {
  public:
   /// `rates`: the learning rate by number of applied updates (see `learning_rates`). State is created beside
-  /// each parameter. `scales_loss`: float16's gradients need it.
+  /// each parameter. `scales_loss`: float16's gradients need it. Throws `ConfigError` for a pattern of a
+  /// group that is found in no parameter's name.
   Optimizer(const std::vector<Parameter>& parameters, const OptimizerConfig& config,
             const std::vector<float>& rates, bool scales_loss = false);
 
@@ -66,17 +68,28 @@ class Optimizer {
   std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
-  void complete_copies();
-  void amsgrad_step(const UpdateStats& stats, const at::Tensor& scale);
+  /// Parameters that learn at one rate.
+  struct Group {
+    double rate_factor = 1.0;
+    std::vector<std::string> names = {};
+    std::vector<at::Tensor> values = {}, grads = {}, exp_avgs = {}, exp_avg_sqs = {};
+    std::vector<at::Tensor> max_exp_avg_sqs = {};  ///< empty without `amsgrad`
+    std::vector<at::Tensor> copies = {};           ///< empty, or one a parameter: see kernels::adam_step
+    std::vector<double> weight_decays = {};
+    at::Tensor steps = {};  ///< [P] float32: updates of each parameter
+  };
+
+  Group& group_with(double rate_factor);
+  void add(const Parameter& parameter, double weight_decay, Group& group) const;
+  void sgd_step(const Group& group, const at::Tensor& rate, const UpdateStats& stats,
+                const at::Tensor& scale) const;
+  void amsgrad_step(const Group& group, const at::Tensor& rate, const UpdateStats& stats,
+                    const at::Tensor& scale) const;
 
   OptimizerConfig config_;
-  std::vector<std::string> names_;
-  std::vector<at::Tensor> values_, grads_, exp_avgs_, exp_avg_sqs_;
-  std::vector<at::Tensor> max_exp_avg_sqs_;  ///< empty without `amsgrad`
-  std::vector<at::Tensor> copies_;           ///< empty, or one a parameter: see kernels::adam_step
-  std::vector<double> weight_decays_;
+  std::vector<Group> groups_;
+  std::vector<at::Tensor> grads_;  ///< of all groups
   LossScaler scaler_;
-  at::Tensor steps_;    ///< [P] float32: updates of each parameter
   at::Tensor applied_;  ///< [1] int64: updates applied, which picks the learning rate
   at::Tensor rates_;    ///< [num_steps + 1] float32
 };

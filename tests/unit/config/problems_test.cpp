@@ -37,6 +37,30 @@ TEST_F(Problems, FiveMistakesGiveFiveLines) {
           "below 1), or a whole number of steps"));
 }
 
+TEST_F(Problems, OfRecipes) {
+  EXPECT_THAT(
+      problems(with(R"(, "optimizer": {"groups": [{"patterns": ["a("]}, {"learning_rate": 1},
+                                                          {"patterns": "x", "lr": 1}, "y"]})")),
+      ElementsAre(HasSubstr("/optimizer/groups/0/patterns/0: found the string \"a(\"; expected a regular "
+                            "expression")));
+  EXPECT_THAT(problems(with(R"(, "optimizer": {"groups": [{"learning_rate": 1}]})")),
+              ElementsAre(AllOf(HasSubstr("/optimizer/groups/0"), HasSubstr("\"patterns\" for the names"))));
+  EXPECT_THAT(problems(with(R"(, "optimizer": {"groups": [{"patterns": "x", "lr": 1}]})")),
+              ElementsAre(AllOf(HasSubstr("/optimizer/groups/0/lr"), HasSubstr("learning_rate"))));
+  EXPECT_THAT(problems(with(R"(, "optimizer": {"groups": ["y"]})")),
+              ElementsAre(AllOf(HasSubstr("/optimizer/groups/0"), HasSubstr("an object such as"))));
+  EXPECT_THAT(
+      problems(
+          with(R"(, "optimizer": {"learning_rate": 0, "groups": [{"patterns": "x", "learning_rate": 1}]})")),
+      ElementsAre(AllOf(HasSubstr("/optimizer/groups"), HasSubstr("model.freeze"))));
+  EXPECT_THAT(problems(with(R"(, "optimizer": {"layerwise_lr_decay": 0})")),
+              ElementsAre(HasSubstr("/optimizer/layerwise_lr_decay: found 0")));
+  EXPECT_THAT(problems(with(R"(, "train": {"early_stopping": {"patience": 0}})")),
+              ElementsAre(HasSubstr("/train/early_stopping/patience: found 0")));
+  EXPECT_THAT(problems(with(R"(, "train": {"early_stopping": {"patience": 2}})")),
+              ElementsAre(AllOf(HasSubstr("/train/early_stopping"), HasSubstr("without rows to evaluate"))));
+}
+
 TEST_F(Problems, UnknownKeyNamesTheSectionItBelongsTo) {
   EXPECT_THAT(problems(with(R"(, "learning_rate": 1)")),
               ElementsAre("bert.json: /learning_rate: unknown key; did you mean optimizer.learning_rate?"));

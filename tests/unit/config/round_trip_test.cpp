@@ -36,6 +36,7 @@ class ConfigGenerator {
     if (coin()) c.model.attention_dropout = fraction();
     if (coin()) c.model.classifier_dropout = fraction();
     c.model.activation_checkpointing = coin();
+    for (int64_t n = integer(0, 2); n > 0; --n) c.model.freeze.push_back("^[.]$" + std::to_string(n));
     draw_data(c.data);
     draw_train(c.train);
     draw_optimizer(c.optimizer);
@@ -48,6 +49,10 @@ class ConfigGenerator {
     c.checkpoint.metric = pick<std::string>({"loss", "accuracy", "macro_f1", "matthews_correlation"});
     c.checkpoint.mode = pick<std::string>({"auto", "min", "max"});
     c.logging.jsonl = coin();
+    const bool evaluates = !c.data.validation.empty() || c.data.validation_fraction > 0;
+    if (evaluates && !c.train.eval_every.never() && coin()) {
+      c.train.early_stopping = EarlyStopping{.patience = integer(1, 100), .min_delta = fraction()};
+    }
     draw_task(c);
     return c;
   }
@@ -146,6 +151,14 @@ class ConfigGenerator {
     o.eps = fraction() * 1e-8;
     o.amsgrad = o.type != OptimizerType::kSgd && coin();
     o.max_grad_norm = coin() ? 0 : fraction() * 10;
+    o.layerwise_lr_decay = fraction() + 1e-9;
+    for (int64_t n = integer(0, 2); n > 0; --n) {
+      ParameterGroup group{
+          .patterns = {"^" + std::to_string(n), "[.]$"}, .learning_rate = {}, .weight_decay = {}};
+      if (coin() && o.learning_rate > 0) group.learning_rate = fraction();
+      if (coin()) group.weight_decay = fraction();
+      o.groups.push_back(group);
+    }
     o.no_decay.clear();
     for (int64_t n = integer(0, 3); n > 0; --n) o.no_decay.push_back("x" + word());
   }
