@@ -1,9 +1,8 @@
 #include "finetune/data/row_reader.h"
 
-#include <algorithm>
-#include <cctype>
 #include <system_error>
 
+#include "data_file_format.h"
 #include "finetune/core/error.h"
 #include "finetune/core/text.h"
 #include "finetune/data/encoded_dataset.h"
@@ -15,56 +14,6 @@ namespace finetune {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr size_t kMostNamesListed = 10'000;  // a folder may hold millions
-
-std::string lower_extension(const fs::path& path) {
-  std::string extension = path.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension;
-}
-
-[[noreturn]] void refuse_missing(const fs::path& path) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  std::error_code error;
-  const fs::path shown_folder = fs::absolute(folder, error).lexically_normal();
-  if (!fs::is_directory(folder, error)) {
-    throw_data_error(
-        path, 0, "no such file, and its folder " + shown_folder.string() + " does not exist; check the path");
-  }
-  std::vector<std::string> names;
-  for (fs::directory_iterator entries(folder, error); !error && entries != fs::directory_iterator();
-       entries.increment(error)) {
-    if (names.size() < kMostNamesListed) names.push_back(entries->path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  throw_data_error(path, 0,
-                   "no such file; looked in " + shown_folder.string() + ", which holds " +
-                       (names.empty() ? "nothing" : shown_list(names)) +
-                       suggestion(path.filename().string(), names) + "; check the path");
-}
-
-DataFormat format_by_name(const fs::path& path, const DataConfig& config) {
-  const std::string extension = lower_extension(path);
-  if (extension == ".csv") return DataFormat::kCsv;
-  if (extension == ".tsv" || extension == ".tab") return DataFormat::kTsv;
-  if (extension == ".conll" || extension == ".iob" || extension == ".iob2" || extension == ".bio")
-    return DataFormat::kConll;
-  if (extension == ".jsonl" || extension == ".ndjson" || extension == ".json") return DataFormat::kJsonl;
-  if (config.delimiter) return DataFormat::kCsv;
-  if (extension == ".parquet") {
-    throw_data_error(path, 0,
-                     "Parquet is not read; convert it: python -c \"import pandas; "
-                     "pandas.read_parquet('" +
-                         path.string() + "').to_csv('" + fs::path(path).replace_extension(".csv").string() +
-                         "', index=False)\"");
-  }
-  throw_data_error(path, 0,
-                   "the format cannot be told from the name (" +
-                       (extension.empty() ? std::string("no extension") : "extension " + shown(extension)) +
-                       "), expected .csv, .tsv, .jsonl, .conll or a folder a class; set data.format");
-}
 
 char delimiter_for(const DataConfig& config, char fallback) {
   const char delimiter = config.delimiter.value_or(fallback);
@@ -118,36 +67,10 @@ void refuse_items(const fs::path& path, const DataConfig& config) {
 
 std::unique_ptr<RowReader> open_plain(const fs::path& path, TextEncoding encoding, bool words);
 
-void require_file(const fs::path& path) {
-  if (path == "-") return;
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) {
-    if (error && error != std::errc::no_such_file_or_directory) {
-      throw_data_error(path, 0, "cannot be opened: " + error.message());
-    }
-    refuse_missing(path);
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<RowReader> open_rows(const fs::path& path, const DataConfig& config, LabelPresence labels) {
-  require_file(path);
-  DataFormat format = config.format;
-  std::error_code error;
-  const bool is_folder = path != "-" && fs::is_directory(path, error);
-  if (is_folder && format != DataFormat::kAuto && format != DataFormat::kFolder) {
-    throw_data_error(path, 0,
-                     "is a folder, expected a file; name a file in it, or set data.format to \"folder\" for "
-                     "one folder a class");
-  }
-  if (!is_folder && format == DataFormat::kFolder) {
-    throw_data_error(
-        path, 0,
-        "is a file, but data.format is \"folder\", one sub-directory a class; set data.format to \"auto\"");
-  }
-  if (format == DataFormat::kAuto) format = is_folder ? DataFormat::kFolder : format_by_name(path, config);
+  const DataFormat format = data_file_format(path, config);
   switch (format) {
     case DataFormat::kAuto:
     case DataFormat::kCsv:

@@ -11,6 +11,7 @@
 #include "finetune/core/log.h"
 #include "finetune/core/text.h"
 #include "finetune/data/message.h"
+#include "foreign_format.h"
 
 namespace finetune {
 namespace {
@@ -87,14 +88,6 @@ struct Signature {
 
 using namespace std::string_view_literals;
 constexpr Signature kSignatures[] = {
-    {"PAR1\x15"sv, "a Parquet file",
-     "convert it: python -c \"import pandas, sys; pandas.read_parquet(sys.argv[1]).to_csv(sys.argv[2], "
-     "index=False)\" "
-     "IN.parquet OUT.csv"},
-    {"ARROW1\0"sv, "an Arrow file",
-     "convert it: python -c \"import pandas, sys; pandas.read_feather(sys.argv[1]).to_csv(sys.argv[2], "
-     "index=False)\" "
-     "IN.arrow OUT.csv"},
     {"\x1F\x8B\x08"sv, "compressed by gzip", "unpack it with: gunzip FILE"},
     {"\x28\xB5\x2F\xFD"sv, "compressed by zstd", "unpack it with: unzstd FILE"},
     {"\xFD\x37\x7A\x58\x5A\0"sv, "compressed by xz", "unpack it with: unxz FILE"},
@@ -139,7 +132,19 @@ size_t TextSource::read_block() {
   return static_cast<size_t>(count);
 }
 
+void TextSource::refuse_foreign() const {
+  const auto sheet = foreign_format_by_name(path_);
+  std::optional<ForeignFormat> format;
+  if (raw_.starts_with("PAR1\x15")) format = ForeignFormat::kParquet;
+  if (raw_.starts_with("ARROW1\0"sv)) format = ForeignFormat::kArrowFile;
+  if (raw_.starts_with("\xFF\xFF\xFF\xFF")) format = ForeignFormat::kArrowStream;
+  if (raw_.starts_with("PK\x03\x04") && sheet == ForeignFormat::kSpreadsheet) format = sheet;
+  if (raw_.starts_with("\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1")) format = ForeignFormat::kSpreadsheet;
+  if (format) throw_data_error(path_, 0, foreign_format_message(*format, path_));
+}
+
 void TextSource::choose_encoding(TextEncoding asked) {
+  refuse_foreign();
   for (const Signature& signature : kSignatures) {
     if (raw_.starts_with(signature.bytes)) {
       throw_data_error(path_, 0,

@@ -56,6 +56,7 @@ class TextSource {
   };
 
   size_t read_block();
+  void refuse_foreign() const;
   void choose_encoding(TextEncoding asked);
   void decode(bool at_end);
   void decode_utf8(std::string_view bytes, bool replace, bool at_end);

@@ -51,13 +51,43 @@ TEST(OpenRows, FormatComesFromTheName) {
   EXPECT_EQ(read_pairs(other, config), (Pairs{{"a", "pos"}}));
 }
 
-TEST(OpenRows, ParquetIsAnsweredWithTheCommandThatConvertsIt) {
+TEST(OpenRows, TablesOfOtherProgramsAreAnsweredWithTheCommandThatConvertsThem) {
   TemporaryFolder folder;
-  const auto path = folder.write("train.parquet", "PAR1\x15");
-  const std::string target = (folder.path() / "train.csv").string();
+  const auto path = folder.write("my train.parquet", "PAR1\x15");
+  const std::string target = (folder.path() / "my train.jsonl").string();
   EXPECT_THAT(read_error(path),
-              AllOf(HasSubstr("python -c"), HasSubstr("read_parquet('" + path.string() + "')"),
-                    HasSubstr("to_csv('" + target + "'")));
+              AllOf(HasSubstr("is a Parquet file"),
+                    HasSubstr("python3 -c \"import sys, pandas; "
+                              "pandas.read_parquet(sys.argv[1]).to_json("),
+                    HasSubstr("\" '" + path.string() + "' '" + target + "' (pip install pandas pyarrow)")));
+  EXPECT_THAT(read_error(folder.write("a.feather", "ARROW1")), HasSubstr("read_feather"));
+  EXPECT_THAT(read_error(folder.write("a.arrow", "ARROW1")), HasSubstr("read_feather"));
+  EXPECT_THAT(read_error(folder.write("b.arrow", "\xFF\xFF\xFF\xFF")), HasSubstr("ipc.open_stream"));
+  EXPECT_THAT(read_error(folder.write("a.XLSX", "PK\x03\x04")),
+              AllOf(HasSubstr("read_excel"), HasSubstr("a.csv (")));
+}
+
+TEST(OpenRows, FoldersThatDatasetsSavedAreAnsweredTheSameWay) {
+  TemporaryFolder folder;
+  folder.write("all/train/dataset_info.json", "{}");
+  folder.write("all/train/data-00000-of-00001.arrow", "\xFF\xFF\xFF\xFF");
+  folder.write("all/dataset_dict.json", "{}");
+  EXPECT_THAT(read_error(folder.path() / "all" / "train" / ""),
+              AllOf(HasSubstr("datasets.load_from_disk(sys.argv[1]).to_json("),
+                    HasSubstr("all/train.jsonl (pip install datasets)")));
+  EXPECT_THAT(read_error(folder.path() / "all"), HasSubstr("name one of the folders in it"));
+}
+
+TEST(OpenRows, TheyAreKnownByTheirFirstBytesToo) {
+  TemporaryFolder folder;
+  DataConfig config;
+  config.format = DataFormat::kCsv;
+  EXPECT_THAT(read_error(folder.write("a.dat", "PAR1\x15"), config),
+              HasSubstr("a.dat " + (folder.path() / "a.jsonl").string()));
+  EXPECT_THAT(read_error(folder.write("b.xlsx", "PK\x03\x04"), config), HasSubstr("is a spreadsheet"));
+  EXPECT_THAT(read_error(folder.write("c.csv", "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"), config),
+              HasSubstr("is a spreadsheet"));
+  EXPECT_THAT(read_error(folder.write("d.csv", "\xFF\xFF\xFF\xFF\x10\0")), HasSubstr("is an Arrow stream"));
 }
 
 TEST(OpenRows, FileThatCannotBeOpenedIsADataError) {
