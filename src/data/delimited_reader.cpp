@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <string_view>
 
 #include "finetune/core/log.h"
@@ -8,30 +6,10 @@
 #include "finetune/data/message.h"
 #include "finetune/data/readers.h"
 #include "finetune/data/text_source.h"
+#include "usual_names.h"
 
 namespace finetune {
 namespace {
-
-using std::string_view_literals::operator""sv;
-
-constexpr std::array kUsualTextNames = {
-    "text"sv,       "texts"sv,     "sentence"sv,   "sentence1"sv, "sentence2"sv, "sentence_1"sv,
-    "sentence_2"sv, "premise"sv,   "hypothesis"sv, "question"sv,  "question1"sv, "question2"sv,
-    "query"sv,      "document"sv,  "review"sv,     "comment"sv,   "content"sv,   "tweet"sv,
-    "message"sv,    "utterance"sv, "passage"sv,    "text_pair"sv, "text_a"sv,    "text_b"sv};
-constexpr std::array kUsualLabelNames = {"label"sv,  "labels"sv, "category"sv,  "class"sv,      "target"sv,
-                                         "intent"sv, "score"sv,  "sentiment"sv, "gold_label"sv, "label_id"sv};
-
-bool is_usual_name(std::string_view field, bool label) {
-  std::string lower;
-  for (const char byte : field) {
-    if (byte != ' ') lower += static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
-  }
-  const auto has = [&](const auto& names) {
-    return std::find(names.begin(), names.end(), lower) != names.end();
-  };
-  return label ? has(kUsualLabelNames) : has(kUsualTextNames);
-}
 
 /// Finds the columns a config asks for in the first record of a file, and decides whether that is a header.
 class ColumnFinder {
