@@ -45,4 +45,19 @@ std::optional<fs::path> find_in_hub_cache(const std::string& id) {
   return snapshots.front();
 }
 
+std::vector<std::string> models_in_hub_cache() {
+  constexpr std::string_view kPrefix = "models--";
+  std::vector<std::string> ids;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(hub_cache_folder(), ignored)) {
+    std::string id = entry.path().filename().string();
+    if (!id.starts_with(kPrefix)) continue;
+    id.erase(0, kPrefix.size());
+    if (const size_t dashes = id.find("--"); dashes != std::string::npos) id.replace(dashes, 2, "/");
+    if (may_be_hub_id(id) && find_in_hub_cache(id)) ids.push_back(std::move(id));
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
 }  // namespace finetune::config

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace finetune::config {
 
@@ -17,5 +18,8 @@ std::filesystem::path hub_cache_folder();
 /// The folder of a downloaded model: the revision that `main` meant when it was downloaded, else the only one
 /// there.
 std::optional<std::filesystem::path> find_in_hub_cache(const std::string& id);
+
+/// The ids of all models that `find_in_hub_cache` finds, in byte order.
+std::vector<std::string> models_in_hub_cache();
 
 }  // namespace finetune::config
