@@ -1,6 +1,9 @@
+#include <iostream>
+
 #include "commands.h"
 #include "finetune/config/load.h"
 #include "finetune/core/error.h"
+#include "finetune/train/dry_run.h"
 #include "finetune/train/headline.h"
 #include "finetune/train/run.h"
 
@@ -11,15 +14,34 @@ struct TrainOptions {
   std::filesystem::path config;
   std::vector<std::string> overrides;
   std::string output_dir;
+  std::optional<int64_t> max_rows;
+  bool dry_run = false;
+  bool overfit_batch = false;
   RunOptions run;
 };
+
+/// What would happen, on stdout; what would stop the run ends with the exit code of a refused one.
+int run_rehearsal(const RunConfig& config, const TrainOptions& options) {
+  const DryRun report = dry_run(config, options.run);
+  std::cout << to_text(report);
+  return static_cast<int>(report.problems.empty() ? ExitCode::kOk : ExitCode::kUsage);
+}
+
+int run_overfit_batch(const RunConfig& config) {
+  const OverfitReport report = overfit_batch(config);
+  std::cout << to_text(report);
+  return static_cast<int>(report.learned ? ExitCode::kOk : ExitCode::kUsage);
+}
 
 int run_train(TrainOptions options, bool quiet) {
   if (!options.output_dir.empty())
     options.overrides.push_back("output_dir=" + Json(options.output_dir).dump());
+  if (options.max_rows) options.overrides.push_back("data.max_rows=" + std::to_string(*options.max_rows));
   options.run.quiet = quiet;
   const auto [config, given] = load_config_and_keys(options.config, options.overrides);
   options.run.given_keys = given;
+  if (options.overfit_batch) return run_overfit_batch(config);
+  if (options.dry_run) return run_rehearsal(config, options);
   const Json summary = run(config, options.run);
   spdlog::info("model: {}", (config.output_dir / "model").string());
   for (const auto& [split, metrics] : summary.at("metrics").items()) {
@@ -49,6 +71,16 @@ void add_train(CLI::App& app, const CommonFlags& common, Action& action) {
       ->add_option("--allow-change", options->run.allow_change,
                    "Resume though these differ: batch_size,data,labels,task")
       ->delimiter(',');
+  command->add_option("--max-rows", options->max_rows, "Train on the first N rows; overrides data.max_rows")
+      ->check(CLI::PositiveNumber);
+  auto* dry_run =
+      command->add_flag("--dry-run", options->dry_run,
+                        "Do a few steps, an evaluation's batch and a save into a temporary folder, "
+                        "and print what the run would do and take");
+  command
+      ->add_flag("--overfit-batch", options->overfit_batch,
+                 "Train on one batch until its loss is near zero: can this job learn at all?")
+      ->excludes(dry_run);
   command->callback([options, &common, &action] {
     action = [options, &common] { return run_train(*options, common.quiet); };
   });

@@ -30,7 +30,8 @@ namespace {
 /// activations leave the caches.
 constexpr int64_t kCpuMicroBatchTokens = 8192;
 
-/// Where `micro_batch_size` is `auto`, a GPU begins with as much of an update as what is free should hold.
+}  // namespace
+
 void choose_micro_batch(const RunConfig& config, const Inputs& inputs, c10::Device device,
                         at::ScalarType precision, Batcher& batcher) {
   if (!config.train.micro_batch_size.automatic || device.is_cpu()) return;
@@ -41,8 +42,6 @@ void choose_micro_batch(const RunConfig& config, const Inputs& inputs, c10::Devi
       available ? *available / estimate_activations(inputs.encoder, 1, precision) : whole;
   batcher.set_micro_batch_tokens(std::clamp<int64_t>(that_fit, 1, whole));
 }
-
-}  // namespace
 
 Batcher make_batcher(const RunConfig& config, Inputs& inputs, c10::Device device) {
   const auto& micro = config.train.micro_batch_size;

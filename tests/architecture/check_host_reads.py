@@ -18,6 +18,8 @@ HOST_READ = re.compile(r"\.item(?:<|\()|\.cpu\(\)|\.to\([^)]*kCPU|\bsynchronize\
 
 # file -> why it may read: each is a point where the run stops to log, evaluate, save or predict.
 ALLOWED = {
+    "src/train/dry_run.cpp": "a rehearsal times its few steps, and is no training",
+    "src/train/overfit_batch.cpp": "a check of one batch reads its loss every ten steps, and is no training",
     "src/train/predict.cpp": "predictions are written by the host, a batch at a time, one batch behind the device",
     "src/train/step_log.cpp": "a log point that has arrived, or all of them before an evaluation, a save or the end",
     "src/train/trainer.cpp": "after the first step of a process, to time it; before an evaluation, a save and the end",

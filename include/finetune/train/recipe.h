@@ -13,6 +13,10 @@ namespace finetune {
 /// still lie on the host: the batcher streams them, or moves them when told to.
 Batcher make_batcher(const RunConfig& config, Inputs& inputs, c10::Device device);
 
+/// Where `micro_batch_size` is `auto`, a GPU begins with as much of an update as what is free should hold.
+void choose_micro_batch(const RunConfig& config, const Inputs& inputs, c10::Device device,
+                        at::ScalarType precision, Batcher& batcher);
+
 /// Total updates: `epochs` and `max_steps` are totals, the first reached ends; with neither, three epochs.
 int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch);
 
