@@ -30,5 +30,8 @@ void add_config(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);
+void add_init(CLI::App& app, Action& action);
+void add_inspect(CLI::App& app, Action& action);
+void add_completion(CLI::App& app, Action& action);
 
 }  // namespace finetune::cli

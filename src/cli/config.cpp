@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -5,6 +7,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "finetune/config/describe.h"
 #include "finetune/config/load.h"
 #include "finetune/core/error.h"
 
@@ -16,6 +19,7 @@ struct ConfigOptions {
   Action action = Action::kPrint;
   std::filesystem::path file;          ///< unused by kSchema
   std::vector<std::string> overrides;  ///< of `--set`, each KEY=VALUE
+  bool comments = false;
 };
 
 void print(const Json& json) {
@@ -26,9 +30,15 @@ void print(const Json& json) {
 /// Problems in the file are thrown as `ConfigError`.
 int run_config(const ConfigOptions& options) {
   switch (options.action) {
-    case ConfigOptions::Action::kPrint:
-      print(to_json(load_run_config(options.file, options.overrides)));
+    case ConfigOptions::Action::kPrint: {
+      const RunConfig config = load_run_config(options.file, options.overrides);
+      if (options.comments) {
+        std::cout << commented_config(config);
+      } else {
+        print(to_json(config));
+      }
       break;
+    }
     case ConfigOptions::Action::kSchema:
       print(config_schema());
       break;
@@ -53,7 +63,8 @@ void add_config(CLI::App& app, Action& action) {
     };
   };
   what->add_option_function<std::string>("--print", chosen(ConfigOptions::Action::kPrint),
-                                         "FILE: the resolved config, every key with the value in force");
+                                         "FILE: the resolved config, every key with the value in force; on a "
+                                         "terminal with a comment on each");
   what->add_option_function<std::string>("--validate", chosen(ConfigOptions::Action::kValidate),
                                          "FILE: all problems in it at once");
   what->add_flag_callback(
@@ -61,6 +72,10 @@ void add_config(CLI::App& app, Action& action) {
       "JSON Schema of config files");
   command->add_option("--set", options->overrides, "KEY=VALUE: override a key of the config")
       ->allow_extra_args(false);
+  // Programs read what goes into a pipe, and most of them know no comments.
+  options->comments = ::isatty(STDOUT_FILENO) == 1;
+  command->add_flag("--comments,!--no-comments", options->comments,
+                    "--print: what each key means, and its default; the loader takes the comments");
   command->callback([options, &action] { action = [options] { return run_config(*options); }; });
 }
 

@@ -70,6 +70,9 @@ int parse_and_run(int argc, char** argv) {
   add_convert(app, action);
   add_doctor(app, action);
   add_report(app, action);
+  add_init(app, action);
+  add_inspect(app, action);
+  add_completion(app, action);
 
   std::vector<std::string> arguments = with_default_subcommand(argc, argv);
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them from the back

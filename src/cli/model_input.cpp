@@ -6,14 +6,6 @@
 namespace finetune::cli {
 namespace {
 
-/// A column by name, or by number from 0.
-ColumnName column(const std::string& text) {
-  const bool is_number =
-      !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-  if (is_number) return {"", std::stoul(text)};
-  return {text, {}};
-}
-
 const std::map<std::string, DataFormat> kFormats{
     {"auto", DataFormat::kAuto},   {"csv", DataFormat::kCsv},     {"tsv", DataFormat::kTsv},
     {"jsonl", DataFormat::kJsonl}, {"conll", DataFormat::kConll}, {"folder", DataFormat::kFolder}};
@@ -24,10 +16,14 @@ const std::map<std::string, TextEncoding> kEncodings{{"utf-8", TextEncoding::kUt
 
 }  // namespace
 
-void add_model_input_flags(CLI::App& command, ModelInputFlags& flags) {
-  command.add_option("--model", flags.model, "Model directory, e.g. RUN/model")->required();
-  command.add_option("--device", flags.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  command.add_option("--threads", flags.threads, "CPU threads; 0: all")->capture_default_str();
+ColumnName column_of(const std::string& text) {
+  const bool is_number =
+      !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (is_number) return {"", std::stoul(text)};
+  return {text, {}};
+}
+
+void add_data_flags(CLI::App& command, DataFlags& flags) {
   command.add_option("--text", flags.text, "Column of the text (name, or number from 0)");
   command.add_option("--text-pair", flags.text_pair, "Column of the second text");
   command.add_option("--label", flags.label, "Column of the label");
@@ -39,6 +35,13 @@ void add_model_input_flags(CLI::App& command, ModelInputFlags& flags) {
   command.add_option("--max-length", flags.max_length, "Tokens a row")->check(CLI::Range(1, 1 << 20));
 }
 
+void add_model_input_flags(CLI::App& command, ModelInputFlags& flags) {
+  command.add_option("--model", flags.model, "Model directory, e.g. RUN/model")->required();
+  command.add_option("--device", flags.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  command.add_option("--threads", flags.threads, "CPU threads; 0: all")->capture_default_str();
+  add_data_flags(command, flags);
+}
+
 Json row_json(const Row& row) {
   Json line = Json::object();
   if (row.items.empty() || !row.text.empty()) line["text"] = row.text;
@@ -46,10 +49,10 @@ Json row_json(const Row& row) {
   return line;
 }
 
-DataConfig with_flags(DataConfig data, const ModelInputFlags& flags) {
-  if (!flags.text.empty()) data.text = column(flags.text);
-  if (!flags.text_pair.empty()) data.text_pair = column(flags.text_pair);
-  if (!flags.label.empty()) data.label = column(flags.label);
+DataConfig with_flags(DataConfig data, const DataFlags& flags) {
+  if (!flags.text.empty()) data.text = column_of(flags.text);
+  if (!flags.text_pair.empty()) data.text_pair = column_of(flags.text_pair);
+  if (!flags.label.empty()) data.label = column_of(flags.label);
   if (!flags.format.empty()) data.format = kFormats.at(flags.format);
   if (!flags.encoding.empty()) data.encoding = kEncodings.at(flags.encoding);
   if (flags.max_length) data.max_length = *flags.max_length;

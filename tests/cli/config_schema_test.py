@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import pathlib
+import pty
 import re
 import subprocess
 
@@ -121,6 +122,39 @@ def test_what_print_writes_is_valid(validator, program):
     assert config["data"]["train"] == [str(program.folder / "train.csv")]
     validator.validate(config)
     assert program.problems(config) == set()
+
+
+def test_what_print_writes_with_comments_is_the_same_config(validator, program):
+    (program.folder / "bert.json").write_text(json.dumps(MINIMAL))
+    printed = run("--print", "bert.json", "--comments", cwd=program.folder)
+    assert printed.returncode == 0, printed.stderr
+    plain = json.loads(run("--print", "bert.json", cwd=program.folder).stdout)
+    assert json.loads(without_comments(printed.stdout)) == plain
+    assert printed.stdout.count("//") > 40
+    validator.validate(plain)
+    (program.folder / "commented.json").write_text(printed.stdout)
+    assert json.loads(run("--print", "commented.json", cwd=program.folder).stdout) == plain
+
+
+def test_print_comments_for_people_and_not_for_programs(program):
+    """On a terminal each key has its comment; `--no-comments` takes them off."""
+    (program.folder / "bert.json").write_text(json.dumps(MINIMAL))
+
+    def on_a_terminal(*arguments):
+        main, terminal = pty.openpty()
+        process = subprocess.Popen([BINARY, "config", "--print", "bert.json", *arguments], cwd=program.folder, stdout=terminal)
+        os.close(terminal)
+        text = b""
+        try:
+            while block := os.read(main, 65536):
+                text += block
+        except OSError:  # the other end is closed
+            pass
+        os.close(main)
+        assert process.wait() == 0
+        return text.decode()
+    assert "// Rows of an update" in on_a_terminal()
+    assert "//" not in on_a_terminal("--no-comments").replace("://", "")
 
 
 # Keys that mean something for one task only.
