@@ -67,7 +67,8 @@ def test_a_batch_is_learned_by_heart(task, folder, tmp_path):
     file = tmp_path / ("rows.conll" if task == "token_classification" else "rows.csv")
     file.write_text(rows)
     data = {"label_separator": "|"} if task == "multi_label_classification" else {}
-    job = support.write_config(tmp_path / "job.json", folder / "encoder", file, task={"type": task}, data=data)
+    job = support.write_config(tmp_path / "job.json", folder / "encoder", file, task={"type": task}, data=data,
+                               optimizer={"learning_rate": 1e-2})
     before = listing(tmp_path)
     result = support.finetune("--config", job, "--overfit-batch")
     assert "learned by heart: the job can learn" in result.stdout, result
