@@ -35,7 +35,7 @@ Job::Job(const RunConfig& config, const OpenDevice& device, Inputs& inputs)
       device_(device),
       inputs_(inputs),
       precision_(resolve_precision(config.train.precision, device, std::nullopt)),
-      model_(inputs.encoder, inputs.task->head(), device.device, precision_.activations),
+      model_(inputs.encoder, inputs.task->head(), device.device, precision_.activations, config.model.freeze),
       meter_(device.device) {
   draw_weights();
   batcher_ = std::unique_ptr<Batcher>(new Batcher(make_batcher(config_, inputs_, device_.device)));

@@ -8,11 +8,13 @@
 namespace finetune {
 
 Classifier::Classifier(const EncoderConfig& config, const HeadConfig& head, c10::Device device,
-                       at::ScalarType precision)
+                       at::ScalarType precision, const std::vector<std::string>& freeze)
     : config_(config),
       store_(device, precision),
       encoder_(make_encoder(config_, store_)),
-      head_(make_head(config_, head, store_)) {}
+      head_(make_head(config_, head, store_)) {
+  freeze_parameters(freeze);
+}
 
 at::Tensor Classifier::forward(const Batch& batch, const ForwardMode& mode) const {
   return head_->forward(encoder_->forward(batch, head_->tokens_read(batch), mode), batch, mode);
@@ -23,7 +25,7 @@ int64_t Classifier::num_tokens_read(const Batch& batch) const {
   return tokens.defined() ? tokens.size(0) : batch.num_tokens;
 }
 
-void Classifier::freeze(const std::vector<std::string>& patterns) {
+void Classifier::freeze_parameters(const std::vector<std::string>& patterns) {
   std::vector<std::string> names, frozen;
   for (const Parameter& parameter : store_.parameters()) names.push_back(parameter.name);
   for (const size_t index : matches_of(patterns, names, "model.freeze")) frozen.push_back(names[index]);

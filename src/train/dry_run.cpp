@@ -114,7 +114,7 @@ struct Rehearsal {
         inputs(load_inputs(config, device.device)),
         batcher(make_batcher(config, inputs, device.device)),
         precision(resolve_precision(config.train.precision, device, std::nullopt)),
-        model(inputs.encoder, inputs.task->head(), device.device, precision.activations),
+        model(inputs.encoder, inputs.task->head(), device.device, precision.activations, config.model.freeze),
         optimizer(model.parameters(), config.optimizer,
                   learning_rates(config.schedule, config.optimizer.learning_rate,
                                  count_steps(config.train, batcher.steps_per_epoch())),

@@ -280,8 +280,8 @@ Json run(const RunConfig& requested, const RunOptions& options) {
       return *summary;
   }
 
-  Classifier model(inputs.encoder, inputs.task->head(), device.device, precision.activations);
-  model.freeze(config.model.freeze);
+  Classifier model(inputs.encoder, inputs.task->head(), device.device, precision.activations,
+                   config.model.freeze);
   Optimizer optimizer(model.parameters(), config.optimizer,
                       learning_rates(config.schedule, config.optimizer.learning_rate, num_steps),
                       precision.scales_loss);

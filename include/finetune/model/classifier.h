@@ -15,8 +15,10 @@ class Classifier {
  public:
   /// Creates every parameter on `device`, uninitialised. `precision`: of the encoder's activations and
   /// products (float32, bfloat16 or float16); parameters are float32, and the head always computes in it.
+  /// `freeze`: regular expressions (ECMAScript); parameters in whose names one is found keep their values.
+  /// Throws `ConfigError` for one that is found in none, and where nothing is left to learn.
   Classifier(const EncoderConfig& config, const HeadConfig& head, c10::Device device,
-             at::ScalarType precision = at::kFloat);
+             at::ScalarType precision = at::kFloat, const std::vector<std::string>& freeze = {});
 
   /// Logits float32: see `Head::forward`.
   at::Tensor forward(const Batch& batch, const ForwardMode& mode) const;
@@ -28,10 +30,6 @@ class Classifier {
   const std::vector<Parameter>& parameters() const { return store_.parameters(); }
   std::string base_prefix() const { return encoder_->base_prefix(); }
 
-  /// Freezes the parameters in whose names one of the regular expressions (ECMAScript) is found. Throws
-  /// `ConfigError` for one that is found in none, and where nothing is left to learn.
-  void freeze(const std::vector<std::string>& patterns);
-
   /// Gives every parameter its initial value (see `initialize`).
   void initialize_parameters(uint64_t seed);
   /// The same for some, by name: what a weights file did not fill. Drawing values for all of a model takes
@@ -39,6 +37,8 @@ class Classifier {
   void initialize_parameters(uint64_t seed, const std::vector<std::string>& names);
 
  private:
+  void freeze_parameters(const std::vector<std::string>& patterns);
+
   EncoderConfig config_;
   ParameterStore store_;
   std::unique_ptr<Encoder> encoder_;
