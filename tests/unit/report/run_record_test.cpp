@@ -57,7 +57,8 @@ TEST_F(RunRecordTest, LeavesOutALastLineThatIsCutOff) {
 }
 
 TEST_F(RunRecordTest, NamesTheFirstLineThatIsNoEvent) {
-  write("metrics.jsonl", "[1]\n" + std::string(kLog) + "\0\0\0\n{\"event\": 7}\n{\"event\":\"end\"}\n");
+  const std::string zeros("\0\0\0\n", 4);
+  write("metrics.jsonl", "[1]\n" + std::string(kLog) + zeros + "{\"event\": 7}\n{\"event\":\"end\"}\n");
   const Json run = record();
   EXPECT_EQ(run["train"]["step"].size(), 3);
   ASSERT_EQ(run["problems"].size(), 1);
