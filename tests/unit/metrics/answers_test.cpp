@@ -30,7 +30,7 @@ TEST(AnswerMeter, RanksAnswersByLossAndWrongOnesByConfidence) {
   meter.add(logits_of({{0.1, 0.8, 0.1}, {0.3, 0.3, 0.4}}), at::tensor({2, -100}, at::kLong));
   const AnswerSummary summary = meter.drain();
 
-  ASSERT_EQ(summary.worst.size(), 3);  // the ignored one is none
+  ASSERT_EQ(summary.worst.size(), 3u);  // the ignored one is none
   EXPECT_EQ(summary.worst[0].index, 2);
   EXPECT_EQ(summary.worst[0].gold, 2);
   EXPECT_EQ(summary.worst[0].predicted, 1);
@@ -39,7 +39,7 @@ TEST(AnswerMeter, RanksAnswersByLossAndWrongOnesByConfidence) {
   EXPECT_EQ(summary.worst[1].index, 1);
   EXPECT_EQ(summary.worst[2].index, 0);
 
-  ASSERT_EQ(summary.confident.size(), 2);
+  ASSERT_EQ(summary.confident.size(), 2u);
   EXPECT_EQ(summary.confident[0].index, 2);
   EXPECT_EQ(summary.confident[1].index, 1);
 }
@@ -49,7 +49,7 @@ TEST(AnswerMeter, CountsHowOftenAProbabilityIsRight) {
   meter.add(logits_of({{0.85, 0.15}, {0.81, 0.19}, {0.45, 0.55}, {1.0, 1e-30}}),
             at::tensor({0, 1, 1, 0}, at::kLong));
   const auto bins = meter.drain().calibration;
-  ASSERT_EQ(bins.size(), 10);
+  ASSERT_EQ(bins.size(), 10u);
   EXPECT_EQ(bins[8].count, 2);
   EXPECT_THAT(bins[8].score, DoubleNear(0.83, 1e-6));
   EXPECT_EQ(bins[8].right, 0.5);
@@ -71,8 +71,8 @@ TEST(AnswerMeter, KeepsTheWorstOfAnyNumberOfRows) {
       at::nll_loss(logits.to(at::kDouble).log_softmax(1), labels, {}, at::Reduction::None);
   for (int64_t row = 0; row < kRows; ++row) expected.emplace_back(-losses[row].item<double>(), row);
   std::sort(expected.begin(), expected.end());
-  ASSERT_GE(worst.size(), 20);
-  ASSERT_LT(worst.size(), 100);
+  ASSERT_GE(worst.size(), 20u);
+  ASSERT_LT(worst.size(), 100u);
   for (size_t i = 0; i < worst.size(); ++i) EXPECT_EQ(worst[i].index, expected[i].second) << i;
 }
 
@@ -81,13 +81,13 @@ TEST(AnswerMeter, NamesTheClassOfASetThatIsFurthestOff) {
   const at::Tensor shares = at::tensor({0.9, 0.2, 0.6, 0.1, 0.1, 0.3}, at::kFloat).view({2, 3});
   meter.add(shares.logit(), at::tensor({1.0, 0.0, 0.0, 0.0, 1.0, 0.0}, at::kFloat).view({2, 3}));
   const AnswerSummary summary = meter.drain();
-  ASSERT_EQ(summary.worst.size(), 2);
+  ASSERT_EQ(summary.worst.size(), 2u);
   EXPECT_EQ(summary.worst[0].index, 1);
   EXPECT_EQ(summary.worst[0].predicted, 1);
   EXPECT_EQ(summary.worst[0].gold, 1);
   EXPECT_THAT(summary.worst[0].error, DoubleNear(0.9, 1e-6));
   EXPECT_EQ(summary.worst[1].predicted, 2);
-  ASSERT_EQ(summary.confident.size(), 2);
+  ASSERT_EQ(summary.confident.size(), 2u);
   int64_t count = 0;
   for (const CalibrationBin& bin : summary.calibration) count += bin.count;
   EXPECT_EQ(count, 6);
@@ -99,7 +99,7 @@ TEST(AnswerMeter, RanksNumbersByTheirDistance) {
   meter.add(at::tensor({1.0, 2.0, 3.0}, at::kFloat).view({3, 1}),
             at::tensor({1.5, nan, -1.0}, at::kFloat).view({3, 1}));
   const AnswerSummary summary = meter.drain();
-  ASSERT_EQ(summary.worst.size(), 2);
+  ASSERT_EQ(summary.worst.size(), 2u);
   EXPECT_EQ(summary.worst[0].index, 2);
   EXPECT_EQ(summary.worst[0].error, 4);
   EXPECT_EQ(summary.worst[0].predicted, 3);

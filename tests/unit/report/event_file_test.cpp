@@ -30,7 +30,7 @@ TEST(Crc32c, IsCastagnolis) {
 
 TEST(TfRecord, FramesAPayload) {
   const std::string record = tf_record("abc");
-  ASSERT_EQ(record.size(), 8 + 4 + 3 + 4);
+  ASSERT_EQ(record.size(), 8u + 4 + 3 + 4);
   EXPECT_EQ(record.substr(0, 8), std::string("\3\0\0\0\0\0\0\0", 8));
   EXPECT_EQ(record.substr(12, 3), "abc");
   EXPECT_NE(record.substr(15), tf_record("abd").substr(15));
@@ -53,10 +53,10 @@ TEST_F(EventFileTest, HoldsScalarsOfEventsAndNothingElse) {
 TEST_F(EventFileTest, IsAFileOfItsOwnAfterEachResume) {
   { EventFile file(folder_, std::nullopt); }
   { EventFile file(folder_, 7); }
-  EXPECT_EQ(files().size(), 2);
+  EXPECT_EQ(files().size(), 2u);
   std::ofstream(folder_ / "events.txt") << "mine";
   remove_event_files(folder_);
-  ASSERT_EQ(files().size(), 1);
+  ASSERT_EQ(files().size(), 1u);
   EXPECT_EQ(files().front().filename(), "events.txt");
 }
 

@@ -52,7 +52,7 @@ TEST_F(RunRecordTest, LeavesOutALastLineThatIsCutOff) {
   write("metrics.jsonl", kLog + std::string(R"({"event":"train","step":4,"lo)"));
   const Json run = record();
   EXPECT_EQ(run["train"]["step"], Json({1, 2, 3}));
-  ASSERT_EQ(run["problems"].size(), 1);
+  ASSERT_EQ(run["problems"].size(), 1u);
   EXPECT_THAT(run["problems"][0].get<std::string>(), HasSubstr("last line is cut off"));
 }
 
@@ -60,8 +60,8 @@ TEST_F(RunRecordTest, NamesTheFirstLineThatIsNoEvent) {
   const std::string zeros("\0\0\0\n", 4);
   write("metrics.jsonl", "[1]\n" + std::string(kLog) + zeros + "{\"event\": 7}\n{\"event\":\"end\"}\n");
   const Json run = record();
-  EXPECT_EQ(run["train"]["step"].size(), 3);
-  ASSERT_EQ(run["problems"].size(), 1);
+  EXPECT_EQ(run["train"]["step"].size(), 3u);
+  ASSERT_EQ(run["problems"].size(), 1u);
   EXPECT_THAT(run["problems"][0].get<std::string>(), AllOf(HasSubstr("3 line(s)"), HasSubstr("line 1")));
 }
 
