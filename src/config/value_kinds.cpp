@@ -405,6 +405,7 @@ Refusal EarlyStoppingKind::read(const Json& value, const std::filesystem::path& 
                          .finish()) {
     return refusal;
   }
+  if (!value.contains("patience")) return refuse(value, "\"patience\", a number of evaluations");
   out = stopping;
   return {};
 }
@@ -416,6 +417,7 @@ Json EarlyStoppingKind::write(const EarlyStopping& value) const {
 Json EarlyStoppingKind::schema() const {
   return {{"type", "object"},
           {"properties", {{"patience", integer(1).schema()}, {"min_delta", at_least(0).schema()}}},
+          {"required", {"patience"}},
           {"additionalProperties", false}};
 }
 

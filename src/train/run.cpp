@@ -301,6 +301,7 @@ Json run(const RunConfig& requested, const RunOptions& options) {
   } else {
     load_initial_weights(config, model);
   }
+  folder.begin();
   write_file_atomically(folder.path() / "config.json", to_json(config).dump(2) + "\n");
   std::filesystem::remove(folder.path() / "summary.json");
   trainer.open_log();

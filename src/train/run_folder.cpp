@@ -1,5 +1,7 @@
 #include "run_folder.h"
 
+#include <utility>
+
 #include "finetune/core/error.h"
 #include "finetune/core/log.h"
 #include "finetune/report/event_file.h"
@@ -36,7 +38,7 @@ RunFolder::RunFolder(const RunConfig& config, const RunOptions& options) : path_
                       ", which the run is to start from; go on with the "
                       "run by --resume auto, or choose another output_dir");
   }
-  if (options.overwrite) clear();
+  takes_a_place_ = options.overwrite;
 
   if (options.resume == "auto") {
     resume_point_ = store_->newest_valid();
@@ -47,19 +49,19 @@ RunFolder::RunFolder(const RunConfig& config, const RunOptions& options) : path_
                               ": no checkpoint in it is whole, so there is nothing to resume from; "
                               "start anew with --overwrite");
       }
-      clear();
+      takes_a_place_ = true;
     }
     return;
   }
   if (options.resume == "never") {
-    if (holds_a_run()) {
+    if (holds_a_run() && !takes_a_place_) {
       throw ConfigError(path_.string() +
                         " already holds a run; go on with it by --resume auto, delete it by --overwrite, "
                         "or choose another output_dir");
     }
     return;
   }
-  if (holds_a_run()) {
+  if (holds_a_run() && !takes_a_place_) {
     throw ConfigError(path_.string() + " already holds a run; a run that starts from the checkpoint " +
                       options.resume + " needs a fresh output_dir, or --overwrite");
   }
@@ -68,6 +70,10 @@ RunFolder::RunFolder(const RunConfig& config, const RunOptions& options) : path_
   } else {
     resume_point_ = verify_checkpoint(options.resume);
   }
+}
+
+void RunFolder::begin() {
+  if (std::exchange(takes_a_place_, false)) clear();
 }
 
 bool RunFolder::holds_a_run() const {

@@ -19,6 +19,10 @@ class RunFolder {
   /// checkpoint is damaged.
   RunFolder(const RunConfig& config, const RunOptions& options);
 
+  /// Deletes what an earlier run left, where this one is to take its place. Called when nothing that the
+  /// config names can fail any more: a slip of the pen costs no results.
+  void begin();
+
   const std::filesystem::path& path() const { return path_; }
   CheckpointStore& store() { return *store_; }
 
@@ -46,6 +50,7 @@ class RunFolder {
   std::optional<VerifiedCheckpoint> resume_point_;
   std::optional<PythonCheckpoint> python_checkpoint_;
   bool owns_resume_point_ = false;
+  bool takes_a_place_ = false;  ///< of what an earlier run left
 };
 
 }  // namespace finetune

@@ -50,7 +50,7 @@ def values_of(section, path=()):
     for name, schema in section["properties"].items():
         if path == () and name in ("$schema", "extends"):
             continue
-        if "properties" in schema:
+        if "properties" in schema and "default" not in schema:
             yield from values_of(schema, path + (name,))
         else:
             yield path + (name,), schema

@@ -80,7 +80,7 @@ function nameApart(runs) {
 }
 
 function showPage() {
-  const {runs, version, written} = JSON.parse(document.getElementById("data").textContent);
+  const {runs, version, written} = JSON.parse(document.getElementById("records").textContent);
   runs.forEach((run, index) => { run.index = index; });
   nameApart(runs);
   if (runs.length === 1) showOneRun(runs[0]);

@@ -43,7 +43,7 @@ TEST_F(PageTest, HoldsTheRecordAndNothingFromElsewhere) {
   EXPECT_THAT(page, Not(HasSubstr("src=\"http")));
   EXPECT_THAT(page, Not(HasSubstr("@import")));
 
-  const std::string begin = "id=\"data\">";
+  const std::string begin = "id=\"records\">";
   const size_t first = page.find(begin) + begin.size();
   const Json data = Json::parse(page.substr(first, page.find("</script>", first) - first));
   EXPECT_EQ(data["runs"][0]["train"]["loss"], Json({0.5}));
