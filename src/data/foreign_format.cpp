@@ -81,8 +81,9 @@ std::string foreign_format_message(ForeignFormat format, const fs::path& path) {
   const Converter by = converter(format);
   const bool from_stdin = path == "-";
   const std::string in = from_stdin ? "IN" : shell_quoted(path.string());
+  const fs::path named = path.has_filename() ? path : path.parent_path();  // "folder/" is "folder"
   const std::string out = from_stdin ? std::string("OUT") + by.extension
-                                     : shell_quoted(fs::path(path).replace_extension(by.extension).string());
+                                     : shell_quoted(fs::path(named).replace_extension(by.extension).string());
   return std::string("is ") + by.name +
          ", expected text (CSV, TSV, JSONL or CoNLL); convert it: python3 -c \"import sys, " + by.imports +
          "; " + by.table + (std::string_view(by.extension) == ".csv" ? kToCsv : kToJsonl) + "\" " + in + " " +

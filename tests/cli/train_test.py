@@ -97,7 +97,7 @@ def test_weights_hash_is_over_names_and_bytes(trained):
 def test_files_of_a_run(trained):
     run, _ = trained
     names = {p.name for p in run.path.iterdir()} - {".lock"}
-    assert names == {"config.json", "metrics.jsonl", "checkpoints", "model", "summary.json"}
+    assert names == {"config.json", "metrics.jsonl", "checkpoints", "model", "summary.json", "details.json", "report.html"}
     assert {p.name for p in (run.path / "model").iterdir()} >= {
         "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "finetune.json", "README.md"}
     newest = run.checkpoints()[-1]

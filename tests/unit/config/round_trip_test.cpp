@@ -49,6 +49,8 @@ class ConfigGenerator {
     c.checkpoint.metric = pick<std::string>({"loss", "accuracy", "macro_f1", "matthews_correlation"});
     c.checkpoint.mode = pick<std::string>({"auto", "min", "max"});
     c.logging.jsonl = coin();
+    c.logging.html = coin();
+    c.logging.tensorboard = coin();
     const bool evaluates = !c.data.validation.empty() || c.data.validation_fraction > 0;
     if (evaluates && !c.train.eval_every.never() && coin()) {
       c.train.early_stopping = EarlyStopping{.patience = integer(1, 100), .min_delta = fraction()};

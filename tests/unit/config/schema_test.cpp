@@ -13,7 +13,7 @@ void for_each_value(const Json& section, const std::string& pointer,
   for (const auto& [name, schema] : section.at("properties").items()) {
     const std::string here = pointer + "/" + name;
     if (here == "/$schema" || here == "/extends") continue;
-    if (schema.contains("properties")) {
+    if (schema.contains("properties") && !schema.contains("default")) {
       for_each_value(schema, here, visit);
     } else {
       visit(here, schema);
