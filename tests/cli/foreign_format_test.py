@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("foreign")
     support.make_encoder(folder / "encoder")
     support.write_csv(folder / "train.csv", support.make_rows(24, seed=1))
-    config = support.write_config(folder / "job.json", "encoder", "train.csv", train={"max_steps": 1})
+    config = support.write_config(folder / "training.json", "encoder", "train.csv", train={"max_steps": 1})
     support.finetune("--config", config)
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
@@ -39,8 +39,8 @@ def check_command(message, name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_command_answers_with_the_conversion(name, folder):
-    for arguments in (["--config", "job.json", "--overwrite", "--set", f"data.train={name}"],
-                      ["--config", "job.json", "--overwrite", "--set", f"data.validation={name}"],
+    for arguments in (["--config", "training.json", "--overwrite", "--set", f"data.train={name}"],
+                      ["--config", "training.json", "--overwrite", "--set", f"data.validation={name}"],
                       ["eval", "--model", "run/model", "--data", name],
                       ["predict", "--model", "run/model", "--input", name],
                       ["init", name, "--model", "encoder"],

@@ -91,7 +91,10 @@ def test_details_are_those_of_the_predictions(folder, run):
     gold = [row["gold"] for row in predictions]
     assert details["data"]["validation"]["labels"] == {topic: gold.count(topic) for topic in sorted(support.TOPICS)}
     lengths = details["data"]["train"]["lengths"]
-    assert sum(lengths["counts"]) == 96 and lengths["width"] == 1
+    assert sum(lengths["counts"]) == 96 and len(lengths["counts"]) <= 32
+    least = sum(count * (number * lengths["width"] + 1) for number, count in enumerate(lengths["counts"]))
+    most = sum(count * (number + 1) * lengths["width"] for number, count in enumerate(lengths["counts"]))
+    assert least <= details["data"]["train"]["tokens"] <= most
 
 
 def test_texts_of_rows_that_were_held_out(folder, config):
