@@ -104,6 +104,14 @@ std::vector<std::string> split_at(std::string_view text, std::string_view separa
   }
 }
 
+std::string lower_ascii(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
 std::string with_thousands(long long number) {
   std::string digits = std::to_string(number);
   if (number < 0) digits.erase(0, 1);  // not by negation: the smallest number has no opposite

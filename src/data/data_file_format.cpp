@@ -1,11 +1,11 @@
 #include "data_file_format.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "finetune/core/text.h"
 #include "finetune/data/message.h"
 #include "foreign_format.h"
 
@@ -15,13 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostNamesListed = 10'000;  // a folder may hold millions
-
-std::string lower_extension(const fs::path& path) {
-  std::string extension = path.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension;
-}
 
 [[noreturn]] void refuse_missing(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -51,7 +44,7 @@ void refuse_foreign(const fs::path& path) {
 }
 
 DataFormat format_by_name(const fs::path& path, const DataConfig& config) {
-  const std::string extension = lower_extension(path);
+  const std::string extension = lower_ascii(path.extension().string());
   if (extension == ".csv") return DataFormat::kCsv;
   if (extension == ".tsv" || extension == ".tab") return DataFormat::kTsv;
   if (extension == ".conll" || extension == ".iob" || extension == ".iob2" || extension == ".bio")

@@ -1,9 +1,9 @@
 #include "foreign_format.h"
 
-#include <algorithm>
-#include <cctype>
 #include <fstream>
 #include <system_error>
+
+#include "finetune/core/text.h"
 
 namespace finetune {
 namespace {
@@ -63,9 +63,7 @@ std::optional<ForeignFormat> foreign_format_by_name(const fs::path& path) {
     if (fs::exists(path / "dataset_info.json", ignored)) return ForeignFormat::kDatasetFolder;
     return std::nullopt;
   }
-  std::string extension = path.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string extension = lower_ascii(path.extension().string());
   if (extension == ".parquet") return ForeignFormat::kParquet;
   if (extension == ".feather") return ForeignFormat::kArrowFile;
   if (extension == ".arrow" || extension == ".ipc") {

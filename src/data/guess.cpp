@@ -31,13 +31,6 @@ constexpr std::array kUsualPairs = {std::pair{"sentence1"sv, "sentence2"sv},
                                     std::pair{"claim"sv, "evidence"sv},
                                     std::pair{"s1"sv, "s2"sv}};
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
 /// "the column 'label'", "column 1".
 std::string title(const ColumnProfile& column) {
   return "column " + (column.name.empty() ? std::to_string(column.index) : shown(column.name));
@@ -102,7 +95,7 @@ double label_score(const ColumnProfile& column) {
   if (!named && !few && !is_real_valued(column) && !lists) return 0;
   double score = 0;
   if (named) score += 4;
-  if (lower(column.name) == "label" || lower(column.name) == "labels") score += 2;
+  if (lower_ascii(column.name) == "label" || lower_ascii(column.name) == "labels") score += 2;
   if (few) score += 2;
   if (few && column.mean_words() < 3) score += 1;
   if (column.mean_words() > 8) score -= 3;
@@ -242,7 +235,7 @@ class Guesser {
   bool take_usual_pair(const ColumnProfile& label) {
     const auto named = [&](std::string_view name) -> const ColumnProfile* {
       for (const ColumnProfile& column : table_.columns) {
-        if (lower(column.name) == name && column.strings > 0 && &column != &label) return &column;
+        if (lower_ascii(column.name) == name && column.strings > 0 && &column != &label) return &column;
       }
       return nullptr;
     };

@@ -25,6 +25,7 @@
 #include "finetune/train/recipe.h"
 #include "finetune/train/update.h"
 #include "named_tensors.h"
+#include "run_folder.h"
 
 namespace finetune {
 namespace {
@@ -238,11 +239,7 @@ void rehearse_saving(Rehearsal& run, DryRun& report) {
 
 void look_for_problems(const RunConfig& config, const RunOptions& options, DryRun& report) {
   const fs::path& folder = config.output_dir;
-  std::error_code ignored;
-  const bool holds_a_run = fs::exists(folder / "summary.json", ignored) ||
-                           fs::exists(folder / "model", ignored) ||
-                           CheckpointStore(folder / "checkpoints", {}).has_checkpoints();
-  if (holds_a_run && options.resume == "never" && !options.overwrite) {
+  if (holds_a_run(folder) && options.resume == "never" && !options.overwrite) {
     report.problems.push_back(
         folder.string() +
         " already holds a run; the run itself needs --resume auto, --overwrite, or another output_dir");

@@ -54,14 +54,14 @@ RunFolder::RunFolder(const RunConfig& config, const RunOptions& options) : path_
     return;
   }
   if (options.resume == "never") {
-    if (holds_a_run() && !takes_a_place_) {
+    if (holds_a_run(path_) && !takes_a_place_) {
       throw ConfigError(path_.string() +
                         " already holds a run; go on with it by --resume auto, delete it by --overwrite, "
                         "or choose another output_dir");
     }
     return;
   }
-  if (holds_a_run() && !takes_a_place_) {
+  if (holds_a_run(path_) && !takes_a_place_) {
     throw ConfigError(path_.string() + " already holds a run; a run that starts from the checkpoint " +
                       options.resume + " needs a fresh output_dir, or --overwrite");
   }
@@ -76,9 +76,9 @@ void RunFolder::begin() {
   if (std::exchange(takes_a_place_, false)) clear();
 }
 
-bool RunFolder::holds_a_run() const {
-  return store_->has_checkpoints() || std::filesystem::exists(path_ / "summary.json") ||
-         std::filesystem::exists(path_ / "model");
+bool holds_a_run(const std::filesystem::path& folder) {
+  return CheckpointStore(folder / "checkpoints", {}).has_checkpoints() ||
+         std::filesystem::exists(folder / "summary.json") || std::filesystem::exists(folder / "model");
 }
 
 void RunFolder::clear() const {

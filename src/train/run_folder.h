@@ -42,7 +42,6 @@ class RunFolder {
 
  private:
   void clear() const;
-  bool holds_a_run() const;
 
   std::filesystem::path path_;
   std::unique_ptr<FileLock> lock_;
@@ -52,5 +51,8 @@ class RunFolder {
   bool owns_resume_point_ = false;
   bool takes_a_place_ = false;  ///< of what an earlier run left
 };
+
+/// Whether a folder holds a run: checkpoints or results.
+bool holds_a_run(const std::filesystem::path& folder);
 
 }  // namespace finetune

@@ -23,6 +23,9 @@ std::vector<std::string> split_at_blanks(std::string_view text);
 /// The parts between separators, of which there may be empty ones; `text` itself where it has none.
 std::vector<std::string> split_at(std::string_view text, std::string_view separator);
 
+/// A to Z in lower case; other bytes stay.
+std::string lower_ascii(std::string_view text);
+
 /// "1,234,567".
 std::string with_thousands(long long number);
 

@@ -123,5 +123,10 @@ TEST(WithThousands, GroupsDigits) {
   EXPECT_EQ(with_thousands(std::numeric_limits<long long>::min()), "-9,223,372,036,854,775,808");
 }
 
+TEST(LowerAscii, ChangesLettersOfAsciiOnly) {
+  EXPECT_EQ(lower_ascii("Train.CSV @[Z`"), "train.csv @[z`");
+  EXPECT_EQ(lower_ascii("\xC3\x84"), "\xC3\x84");
+}
+
 }  // namespace
 }  // namespace finetune
