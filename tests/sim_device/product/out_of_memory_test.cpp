@@ -34,7 +34,8 @@ Outcome outcome_of(const Json& config, const std::filesystem::path& folder) {
   Outcome outcome;
   RunOptions options;
   options.quiet = true;
-  options.overwrite = true;
+  // A run that ends before its first step leaves an earlier one's log where it is.
+  std::filesystem::remove_all(folder / "run");
   try {
     outcome.summary = run(parse_run_config(config, folder), options);
   } catch (const Error& error) {
