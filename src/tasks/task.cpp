@@ -34,6 +34,8 @@ std::unique_ptr<Task> make_task(const TaskConfig& config, LabelMap labels, const
       return make_regression(config, std::move(labels));
     case TaskType::kTokenClassification:
       return make_token_classification(config, std::move(labels), item_kind(data));
+    case TaskType::kMaskedLm:
+      break;
   }
   throw ConfigError("task.type is not known");
 }
@@ -53,6 +55,8 @@ std::string task_name(TaskType type) {
       return "regression";
     case TaskType::kTokenClassification:
       return "token_classification";
+    case TaskType::kMaskedLm:
+      return "masked_lm";
   }
   return "";
 }

@@ -28,7 +28,13 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-enum class TaskType { kSequenceClassification, kMultiLabelClassification, kRegression, kTokenClassification };
+enum class TaskType {
+  kSequenceClassification,
+  kMultiLabelClassification,
+  kRegression,
+  kTokenClassification,
+  kMaskedLm,
+};
 enum class LossType { kCrossEntropy, kFocal };
 
 /// A weight for each label: in the order of their ids, by name (1 where a name is missing), or taken from how
@@ -49,9 +55,10 @@ struct TaskConfig {
   double label_smoothing = 0.0;
   LossType loss = LossType::kCrossEntropy;
   double focal_gamma = 2.0;
-  LabelWeights class_weights;  ///< of the classes in the loss
-  LabelWeights pos_weight;     ///< of a label that holds against one that does not (multi-label)
-  double threshold = 0.5;      ///< a label holds from this probability on (multi-label)
+  LabelWeights class_weights;   ///< of the classes in the loss
+  LabelWeights pos_weight;      ///< of a label that holds against one that does not (multi-label)
+  double threshold = 0.5;       ///< a label holds from this probability on (multi-label)
+  double mask_fraction = 0.15;  ///< of a row's tokens that are hidden and learned (masked language model)
 
   bool operator==(const TaskConfig&) const = default;
 };
@@ -66,6 +73,34 @@ struct Rename {
   bool operator==(const Rename&) const = default;
 };
 
+/// What of the encoder the head reads. Only `kPooler`, the family's own, is Hugging Face's head.
+enum class Pooling { kPooler, kCls, kMean };
+
+/// Layers learn from the top down, one more each time `every` has passed; 0: all from the start
+/// (ULMFiT's gradual unfreezing, Howard and Ruder 2018).
+struct UnfreezeConfig {
+  Interval every;
+
+  bool operator==(const UnfreezeConfig&) const = default;
+};
+
+/// Low-rank adaptation (Hu et al. 2021): W + alpha / rank * B A, W frozen.
+struct LoraConfig {
+  int64_t rank = 8;
+  double alpha = 16;
+  double dropout = 0.0;
+  std::vector<std::string> targets{"query", "value"};  ///< patterns of the names of linear layers
+
+  bool operator==(const LoraConfig&) const = default;
+};
+
+/// An exponential moving average of the weights, which evaluation and export use.
+struct EmaConfig {
+  double decay = 0.999;
+
+  bool operator==(const EmaConfig&) const = default;
+};
+
 struct ModelConfig {
   std::filesystem::path
       path;  ///< Hugging Face directory, absolute: a hub id is looked up when the config is loaded
@@ -75,7 +110,11 @@ struct ModelConfig {
   std::optional<double> attention_dropout;   ///< unset: the model's own
   std::optional<double> classifier_dropout;  ///< unset: the model's own
   bool activation_checkpointing = false;
+  Pooling pooling = Pooling::kPooler;
   std::vector<std::string> freeze;  ///< name patterns of parameters that do not learn
+  std::optional<UnfreezeConfig> unfreeze;
+  std::optional<LoraConfig> lora;
+  std::optional<EmaConfig> ema;
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -125,7 +164,9 @@ struct DataConfig {
   PositionUnit position_unit = PositionUnit::kTokens;
   int64_t max_length = 512;  ///< tokens a row, special tokens included; clamped to the model's positions
   Truncation truncation = Truncation::kLongestFirst;
+  std::optional<int64_t> stride;  ///< tokens that two windows of a long text share; unset: texts are cut off
   double validation_fraction = 0.0;  ///< of the training rows, when `validation` is empty
+  bool stratify = true;              ///< the part for validation has each class in its own share
   std::optional<int64_t> max_rows;   ///< the first N training rows
   bool shuffle = true;
   std::filesystem::path cache_dir = "auto";  ///< of encoded rows; `auto`: the user's cache, `none`: no cache
@@ -213,8 +254,8 @@ struct CheckpointConfig {
 
 struct LoggingConfig {
   bool jsonl = true;
-  bool html = true;          ///< RUN/report.html, at the end and now and then while the run goes on
-  bool tensorboard = false;  ///< RUN/events.out.tfevents.*
+  bool html = true;           ///< RUN/report.html, at the end and now and then while the run goes on
+  bool tensorboard = false;   ///< RUN/events.out.tfevents.*
 
   bool operator==(const LoggingConfig&) const = default;
 };
