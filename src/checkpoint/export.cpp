@@ -29,12 +29,17 @@ void swap_in(const fs::path& fresh, const fs::path& directory) {
   fs::rename(old, fresh);
 }
 
-}  // namespace
+/// A config and the weights that it describes, under the names that they have in a format.
+struct Contents {
+  const char* config_file;
+  const Json& config;
+  const char* weights_file;
+  const NamedTensors& weights;
+};
 
-void export_model_directory(const fs::path& directory, const Json& model_config, const NamedTensors& weights,
-                            const WriteExtra& write_extra) {
+void replace_directory(const fs::path& directory, const Contents& contents, const WriteExtra& write_extra) {
   const fs::path target = fs::absolute(directory / "").parent_path();  // without a slash at its end
-  const SafetensorsPlan plan = plan_safetensors(weights, {{"format", "pt"}});
+  const SafetensorsPlan plan = plan_safetensors(contents.weights, {{"format", "pt"}});
   const std::string name = target.filename().string();
   try {
     create_directories_durably(target.parent_path());
@@ -42,8 +47,8 @@ void export_model_directory(const fs::path& directory, const Json& model_config,
     const TemporaryDirectory temporary(target.parent_path(), name);
     const fs::path fresh = temporary.path() / "fresh";
     fs::create_directory(fresh);
-    write_text(fresh / "config.json", model_config.dump(2) + "\n");
-    write_planned(fresh / kModelFile, plan);
+    write_text(fresh / contents.config_file, contents.config.dump(2) + "\n");
+    write_planned(fresh / contents.weights_file, plan);
     if (write_extra) write_extra(fresh);
     sync_tree(fresh);
     swap_in(fresh, target);
@@ -53,6 +58,19 @@ void export_model_directory(const fs::path& directory, const Json& model_config,
                           describe_write_failure(error, target.parent_path(), plan.size) +
                           "; free some space or choose another folder");
   }
+}
+
+}  // namespace
+
+void export_model_directory(const fs::path& directory, const Json& model_config, const NamedTensors& weights,
+                            const WriteExtra& write_extra) {
+  replace_directory(directory, {"config.json", model_config, kModelFile, weights}, write_extra);
+}
+
+void export_adapter_directory(const fs::path& directory, const Json& adapter_config,
+                              const NamedTensors& weights) {
+  replace_directory(directory, {"adapter_config.json", adapter_config, "adapter_model.safetensors", weights},
+                    nullptr);
 }
 
 }  // namespace finetune

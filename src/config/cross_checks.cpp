@@ -163,6 +163,10 @@ void check_recipes(const RunConfig& config, std::vector<Conflict>& conflicts) {
          "found a learning rate of a group beside optimizer.learning_rate = 0, of which it would be "
          "a multiple; set optimizer.learning_rate, and model.freeze for what must not learn"});
   }
+  if (config.model.pooling != Pooling::kPooler && config.data.label_shape == LabelShape::kItems) {
+    conflicts.push_back({{"/model/pooling", "/task/type"},
+                         "token_classification reads each token, nothing is pooled; unset model.pooling"});
+  }
   if (!config.train.early_stopping) return;
   if (config.data.validation.empty() && config.data.validation_fraction == 0) {
     conflicts.push_back({{"/train/early_stopping", "/data/validation"},

@@ -145,6 +145,21 @@ constexpr auto kModelKeys = [](auto& s) {
         "Parameters in whose names one of these regular expressions is found do not learn: "
         "\"[.]embeddings[.]\", "
         "\"[.]layer[.][0-5][.]\".");
+  s.key("pooling", &T::pooling,
+        Choice<Pooling>{{{Pooling::kPooler, "pooler"}, {Pooling::kCls, "cls"}, {Pooling::kMean, "mean"}}},
+        "What the classifier of a row reads. pooler: as the family's class in transformers does. cls, mean: "
+        "the last layer's first token, or the mean of its tokens, without a layer in between; transformers "
+        "has no class for these heads.");
+  s.key("unfreeze", &T::unfreeze, UnfreezeKind{},
+        "Layers begin to learn from the top down: the head alone at first, one layer more each time `every` "
+        "has passed, the embeddings last. Unset: all from the start.");
+  s.key("lora", &T::lora, LoraKind{},
+        "Of the encoder only low-rank adapters of linear layers learn: targets (regular expressions that are "
+        "found in their names; a family's queries and values are meant by \"query\" and \"value\", \"q_lin\" "
+        "and \"v_lin\", \"Wqkv\"), rank, alpha, dropout. RUN/model has them merged, RUN/adapter has them as "
+        "PEFT's.");
+  s.key("ema", &T::ema, EmaKind{},
+        "Keep an exponential moving average of the weights (decay) and evaluate and export it.");
   s.key("activation_checkpointing", &T::activation_checkpointing, Boolean{},
         "Keep only each layer's input for the backward pass and compute the rest anew: less memory, a third "
         "more work, the same numbers.");

@@ -421,6 +421,87 @@ Json EarlyStoppingKind::schema() const {
           {"additionalProperties", false}};
 }
 
+Refusal UnfreezeKind::read(const Json& value, const std::filesystem::path& base, UnfreezeConfig& out) const {
+  if (!value.is_object()) return refuse(value, R"(an object such as {"every": "1 epoch"})");
+  UnfreezeConfig unfreeze;
+  if (auto refusal = ObjectReader(value, base).member("every", IntervalLength{}, unfreeze.every).finish()) {
+    return refusal;
+  }
+  if (unfreeze.every.never()) {
+    return refuse(value, "\"every\", an interval above 0; model.freeze is for what never learns");
+  }
+  out = unfreeze;
+  return {};
+}
+
+Json UnfreezeKind::write(const UnfreezeConfig& value) const {
+  return {{"every", IntervalLength{}.write(value.every)}};
+}
+
+Json UnfreezeKind::schema() const {
+  return {{"type", "object"},
+          {"properties", {{"every", IntervalLength{}.schema()}}},
+          {"required", {"every"}},
+          {"additionalProperties", false}};
+}
+
+namespace {
+
+/// Each adapter has a dropout site of its own, and no matrix of an encoder is wider.
+const Integer<int64_t> kRank = integer(1, 4096);
+
+}  // namespace
+
+Refusal LoraKind::read(const Json& value, const std::filesystem::path& base, LoraConfig& out) const {
+  if (!value.is_object()) {
+    return refuse(value, R"(an object such as {"rank": 8, "alpha": 16, "targets": ["query", "value"]})");
+  }
+  LoraConfig lora;
+  auto targets = one_or_list_of(Pattern{});
+  targets.needs_one = true;
+  if (auto refusal = ObjectReader(value, base)
+                         .member("rank", kRank, lora.rank)
+                         .member("alpha", above(0), lora.alpha)
+                         .member("dropout", fraction(), lora.dropout)
+                         .member("targets", targets, lora.targets)
+                         .finish()) {
+    return refusal;
+  }
+  out = lora;
+  return {};
+}
+
+Json LoraKind::write(const LoraConfig& value) const {
+  return {
+      {"rank", value.rank}, {"alpha", value.alpha}, {"dropout", value.dropout}, {"targets", value.targets}};
+}
+
+Json LoraKind::schema() const {
+  return {{"type", "object"},
+          {"properties",
+           {{"rank", kRank.schema()},
+            {"alpha", above(0).schema()},
+            {"dropout", fraction().schema()},
+            {"targets", one_or_list_of(Pattern{}).schema()}}},
+          {"additionalProperties", false}};
+}
+
+Refusal EmaKind::read(const Json& value, const std::filesystem::path& base, EmaConfig& out) const {
+  if (!value.is_object()) return refuse(value, R"(an object such as {"decay": 0.999})");
+  EmaConfig ema;
+  if (auto refusal = ObjectReader(value, base).member("decay", fraction(), ema.decay).finish())
+    return refusal;
+  out = ema;
+  return {};
+}
+
+Json EmaKind::write(const EmaConfig& value) const { return {{"decay", value.decay}}; }
+
+Json EmaKind::schema() const {
+  return {
+      {"type", "object"}, {"properties", {{"decay", fraction().schema()}}}, {"additionalProperties", false}};
+}
+
 Refusal LabelWeightsKind::read(const Json& value, const std::filesystem::path& base,
                                LabelWeights& out) const {
   if (value == "balanced") {

@@ -306,6 +306,27 @@ struct EarlyStoppingKind {
   Json schema() const;
 };
 
+/// `{"every": ...}`.
+struct UnfreezeKind {
+  Refusal read(const Json& value, const std::filesystem::path& base, UnfreezeConfig& out) const;
+  Json write(const UnfreezeConfig& value) const;
+  Json schema() const;
+};
+
+/// `{"rank": ..., "alpha": ..., "dropout": ..., "targets": [...]}`; what is left out has its default.
+struct LoraKind {
+  Refusal read(const Json& value, const std::filesystem::path& base, LoraConfig& out) const;
+  Json write(const LoraConfig& value) const;
+  Json schema() const;
+};
+
+/// `{"decay": ...}`.
+struct EmaKind {
+  Refusal read(const Json& value, const std::filesystem::path& base, EmaConfig& out) const;
+  Json write(const EmaConfig& value) const;
+  Json schema() const;
+};
+
 /// Regular expressions and what replaces them, a list of pairs.
 struct RenameRules {
   Refusal read(const Json& value, const std::filesystem::path& base, std::vector<Rename>& out) const;

@@ -35,14 +35,12 @@ Job::Job(const RunConfig& config, const OpenDevice& device, Inputs& inputs)
       device_(device),
       inputs_(inputs),
       precision_(resolve_precision(config.train.precision, device, std::nullopt)),
-      model_(inputs.encoder, inputs.task->head(), device.device, precision_.activations, config.model.freeze),
+      model_(make_model(config, inputs, device.device, precision_.activations)),
       meter_(device.device) {
   draw_weights();
   batcher_ = std::unique_ptr<Batcher>(new Batcher(make_batcher(config_, inputs_, device_.device)));
   const int64_t num_steps = count_steps(config_.train, batcher_->steps_per_epoch());
-  optimizer_ = std::make_unique<Optimizer>(
-      model_.parameters(), config_.optimizer,
-      learning_rates(config_.schedule, config_.optimizer.learning_rate, num_steps), precision_.scales_loss);
+  optimizer_.reset(new Optimizer(make_optimizer(config_, model_, num_steps, precision_.scales_loss)));
   update_ = std::make_unique<Update>(model_, *inputs_.task, *optimizer_, meter_, config_.seed);
 }
 

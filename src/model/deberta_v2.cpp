@@ -24,6 +24,8 @@ constexpr LayerNames kNames{.query = "attention.self.query_proj",
 
 /// The dropout site of the relative positions in layer 0: above the layers' own, below the heads'.
 constexpr int64_t kRelativePositionSite = 30000;
+/// Of the keys of relative positions: a row that no update has.
+constexpr int64_t kPositionRow = int64_t{0x7fffffff} << 32;
 
 struct Settings {
   int64_t embedding_size;
@@ -153,16 +155,16 @@ class DisentangledAttention final : public AttentionVariant {
         scale_(1.0 / std::sqrt(static_cast<double>(hidden_size_ / num_heads_ * settings_.num_terms()))) {}
 
   void add_to_layer(const std::string& prefix, ParameterStore& store) override {
-    Projection& projection = projections_.emplace_back();
+    PositionLayers& layers = position_layers_.emplace_back();
     if (settings_.share_key) return;
     const auto add = [&](const char* name) {
       const std::string full = prefix + "attention.self." + name;
-      return std::pair(store.add_weight(full + ".weight", {hidden_size_, hidden_size_}),
+      return std::pair(store.add_projection(full, {hidden_size_, hidden_size_}),
                        store.add(full + ".bias", {hidden_size_}));
     };
-    if (settings_.content_to_position) std::tie(projection.key, projection.key_bias) = add("pos_key_proj");
+    if (settings_.content_to_position) std::tie(layers.key, layers.key_bias) = add("pos_key_proj");
     if (settings_.position_to_content) {
-      std::tie(projection.query, projection.query_bias) = add("pos_query_proj");
+      std::tie(layers.query, layers.query_bias) = add("pos_query_proj");
     }
   }
 
@@ -180,7 +182,7 @@ class DisentangledAttention final : public AttentionVariant {
                const PostNormLayer& layer, int64_t number, const at::Tensor& qkv,
                const kernels::Dropout& dropout) {
       // Computed in each layer, so that a layer which is computed anew has a graph of its own.
-      const Positions positions = project(layer, number, index, mode);
+      const Positions positions = positions_of(layer, number, index, mode);
       const ScoreTerms terms{.bias = [&](const at::Tensor& query, const at::Tensor& key) {
         return position_scores(query, key, positions, index);
       }};
@@ -191,8 +193,8 @@ class DisentangledAttention final : public AttentionVariant {
 
  private:
   /// A layer's own matrices for positions; without them where it shares those of the content.
-  struct Projection {
-    kernels::Weight key, query;
+  struct PositionLayers {
+    Projection key, query;
     at::Tensor key_bias, query_bias;
   };
 
@@ -205,28 +207,30 @@ class DisentangledAttention final : public AttentionVariant {
     return x.view({x.size(0), num_heads_, hidden_size_ / num_heads_}).permute({1, 2, 0});
   }
 
-  Positions project(const PostNormLayer& layer, int64_t number, const PositionIndex& index,
-                    const ForwardMode& mode) const {
+  Positions positions_of(const PostNormLayer& layer, int64_t number, const PositionIndex& index,
+                         const ForwardMode& mode) const {
     auto x = table_.narrow(0, index.begin, index.count);  // [positions, H]
     if (settings_.norm_positions) x = kernels::layer_norm(x, norm_weight_, norm_bias_, norm_eps_);
-    if (mode.training && dropout_ > 0.0) {
-      const auto keys = at::arange(index.begin, index.begin + index.count, x.options().dtype(at::kLong));
+    at::Tensor keys;
+    if (mode.training) {
+      keys = at::arange(index.begin, index.begin + index.count, x.options().dtype(at::kLong));
       x = kernels::dropout(x, mode.dropout(dropout_, kRelativePositionSite + number, keys));
+      keys = keys + kPositionRow;  // an adapter of the content's layers draws others than for any token
     }
     x = x.to(precision_);
     Positions positions;
     if (settings_.share_key) {
-      const auto qkv = kernels::add_bias(kernels::linear(x, layer.qkv_weight()), layer.qkv_bias());
+      const auto qkv = kernels::add_bias(project(x, layer.qkv(), mode, keys), layer.qkv_bias());
       if (settings_.content_to_position) positions.key = heads_of(qkv.narrow(1, hidden_size_, hidden_size_));
       if (settings_.position_to_content) positions.query = heads_of(qkv.narrow(1, 0, hidden_size_));
       return positions;
     }
-    const Projection& own = projections_[static_cast<size_t>(number)];
+    const PositionLayers& own = position_layers_[static_cast<size_t>(number)];
     if (settings_.content_to_position) {
-      positions.key = heads_of(kernels::add_bias(kernels::linear(x, own.key), own.key_bias));
+      positions.key = heads_of(kernels::add_bias(project(x, own.key, mode, keys), own.key_bias));
     }
     if (settings_.position_to_content) {
-      positions.query = heads_of(kernels::add_bias(kernels::linear(x, own.query), own.query_bias));
+      positions.query = heads_of(kernels::add_bias(project(x, own.query, mode, keys), own.query_bias));
     }
     return positions;
   }
@@ -251,7 +255,7 @@ class DisentangledAttention final : public AttentionVariant {
   int64_t hidden_size_, num_heads_;
   double norm_eps_, dropout_, scale_;
   at::ScalarType precision_ = at::kFloat;
-  std::vector<Projection> projections_;
+  std::vector<PositionLayers> position_layers_;
   at::Tensor table_;  ///< [2 * span, H]
   at::Tensor norm_weight_, norm_bias_;
 };
@@ -271,7 +275,7 @@ std::unique_ptr<Encoder> make_deberta(const EncoderConfig& config, ParameterStor
   PostNormSpec spec = bert_like_spec(config, "deberta.");
   spec.names = kNames;
   spec.embeddings.width = settings.embedding_size;
-  if (settings.embedding_size != config.hidden_size) spec.embeddings.projection = "embed_proj.weight";
+  if (settings.embedding_size != config.hidden_size) spec.embeddings.projection = "embed_proj";
   if (!settings.absolute_positions) spec.embeddings.num_positions = 0;
   return std::make_unique<PostNormEncoder>(config, spec, store,
                                            std::make_unique<DisentangledAttention>(config));

@@ -18,7 +18,7 @@ Embeddings::Embeddings(EmbeddingSpec spec, ParameterStore& store)
     type_ = store.add(p + "token_type_embeddings.weight", {spec_.num_token_types, spec_.width});
   }
   if (!spec_.projection.empty()) {
-    projection_ = store.add_weight(p + spec_.projection, {spec_.hidden_size, spec_.width});
+    projection_ = store.add_projection(p + spec_.projection, {spec_.hidden_size, spec_.width});
   }
   norm_weight_ = store.add(p + spec_.norm + ".weight", {spec_.hidden_size});
   norm_bias_ = store.add_bias(p + spec_.norm + ".bias", spec_.hidden_size, spec_.norm_bias);
@@ -47,7 +47,8 @@ at::Tensor Embeddings::forward(const Batch& batch, const ForwardMode& mode) cons
   auto x =
       kernels::embedding_sum(batch.input_ids, position_ids(batch), token_type_ids(batch), word_, position_,
                              type_);  // [N, width]
-  if (!spec_.projection.empty()) x = kernels::linear(x.to(precision_), projection_).to(at::kFloat);
+  if (!spec_.projection.empty())
+    x = project(x.to(precision_), projection_, mode, batch.token_keys).to(at::kFloat);
   x = kernels::layer_norm(x, norm_weight_, norm_bias_, spec_.norm_eps);
   return kernels::dropout(x, mode.dropout(spec_.dropout, 0, batch.token_keys));
 }

@@ -14,7 +14,7 @@ struct EmbeddingSpec {
   std::string prefix;
   std::string word = "word_embeddings.weight";
   std::string norm = "LayerNorm";
-  std::string projection = {};  ///< a matrix [hidden, width] before the norm; empty: none
+  std::string projection = {};  ///< a linear layer [hidden, width] before the norm; empty: none
   int64_t vocab_size = 0;
   int64_t width = 0;            ///< of the tables
   int64_t hidden_size = 0;      ///< of the result; differs from the width where there is a projection
@@ -44,7 +44,7 @@ class Embeddings {
   EmbeddingSpec spec_;
   at::ScalarType precision_;
   at::Tensor word_, position_, type_, norm_weight_, norm_bias_;
-  kernels::Weight projection_;
+  Projection projection_;
 };
 
 }  // namespace finetune

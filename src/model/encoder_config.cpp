@@ -30,6 +30,7 @@ EncoderConfig read_encoder_config(const Json& json, const ModelConfig& overrides
   refuse_unsupported(reader);
   EncoderConfig config = family.read_config(reader, overrides);
   config.model_type = family.model_type;
+  config.pooling = overrides.pooling;
   return config;
 }
 

@@ -4,6 +4,7 @@
 
 #include "finetune/core/error.h"
 #include "finetune/core/text.h"
+#include "heads.h"
 
 namespace finetune {
 namespace {
@@ -30,13 +31,17 @@ std::unique_ptr<Encoder> make_encoder(const EncoderConfig& config, ParameterStor
 
 std::unique_ptr<Head> make_head(const EncoderConfig& config, const HeadConfig& head, ParameterStore& store) {
   const Family& family = family_of(config.model_type);
+  if (head.kind == HeadKind::kSequence && config.pooling != Pooling::kPooler) {
+    return make_pooling_head(config, head.num_outputs, store);
+  }
   const MakeHead make = head.kind == HeadKind::kSequence ? family.make_sequence_head : family.make_token_head;
   return make(config, head.num_outputs, store);
 }
 
 std::string architecture_name(const EncoderConfig& config, HeadKind kind) {
-  return family_of(config.model_type).class_name +
-         std::string(kind == HeadKind::kSequence ? "ForSequenceClassification" : "ForTokenClassification");
+  const std::string name = family_of(config.model_type).class_name;
+  if (kind == HeadKind::kToken) return name + "ForTokenClassification";
+  return name + (config.pooling == Pooling::kPooler ? "ForSequenceClassification" : "Model");
 }
 
 }  // namespace finetune

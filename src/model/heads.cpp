@@ -37,6 +37,40 @@ class DenseHead final : public Head {
   at::Tensor dense_weight_, dense_bias_, weight_, bias_;
 };
 
+class PoolingHead final : public Head {
+ public:
+  PoolingHead(const EncoderConfig& config, int64_t num_outputs, ParameterStore& store)
+      : mean_(config.pooling == Pooling::kMean),
+        dropout_(config.classifier_dropout),
+        weight_(store.add("classifier.weight", {num_outputs, config.hidden_size})),
+        bias_(store.add("classifier.bias", {num_outputs})) {}
+
+  at::Tensor tokens_read(const Batch& batch) const override {
+    return mean_ ? at::Tensor() : first_tokens(batch);
+  }
+
+  at::Tensor forward(const at::Tensor& hidden_states, const Batch& batch,
+                     const ForwardMode& mode) const override {
+    const HeadInput first = head_input(hidden_states, first_tokens(batch), batch, mode);
+    const auto pooled = mean_ ? mean_of_rows(first.states, batch) : first.states;  // [B, H]
+    const auto dropped = kernels::dropout(pooled, mode.dropout(dropout_, kClassifierSite, first.token_keys));
+    return kernels::add_bias(kernels::linear(dropped, weight_), bias_);  // [B, num_outputs]
+  }
+
+ private:
+  /// [N, H] -> [B, H]; of an empty row, zeros.
+  static at::Tensor mean_of_rows(const at::Tensor& states, const Batch& batch) {
+    const auto ends = batch.cu_seqlens.narrow(0, 0, batch.num_rows + 1).to(at::kLong);
+    const auto sums = at::segment_reduce(states, "sum", /*lengths=*/{}, /*indices=*/{}, ends, /*axis=*/0,
+                                         /*unsafe=*/true, /*initial=*/0.0);
+    return sums / ends.diff().clamp_min(1).to(at::kFloat).unsqueeze(1);
+  }
+
+  bool mean_;
+  double dropout_;
+  at::Tensor weight_, bias_;
+};
+
 class TokenHead final : public Head {
  public:
   TokenHead(const EncoderConfig& config, int64_t num_outputs, ParameterStore& store)
@@ -72,6 +106,11 @@ at::Tensor first_tokens(const Batch& batch) { return batch.cu_seqlens.narrow(0, 
 std::unique_ptr<Head> make_dense_head(const DenseHeadSpec& spec, int64_t hidden_size, int64_t num_outputs,
                                       ParameterStore& store) {
   return std::make_unique<DenseHead>(spec, hidden_size, num_outputs, store);
+}
+
+std::unique_ptr<Head> make_pooling_head(const EncoderConfig& config, int64_t num_outputs,
+                                        ParameterStore& store) {
+  return std::make_unique<PoolingHead>(config, num_outputs, store);
 }
 
 std::unique_ptr<Head> make_token_head(const EncoderConfig& config, int64_t num_outputs,

@@ -34,6 +34,11 @@ struct DenseHeadSpec {
 std::unique_ptr<Head> make_dense_head(const DenseHeadSpec& spec, int64_t hidden_size, int64_t num_outputs,
                                       ParameterStore& store);
 
+/// Dropout and a linear layer `classifier` over each row's first token, or over the mean of its tokens, as
+/// `config.pooling` says: no family's own head in transformers.
+std::unique_ptr<Head> make_pooling_head(const EncoderConfig& config, int64_t num_outputs,
+                                        ParameterStore& store);
+
 /// Dropout and a linear layer `classifier` over the batch's `positions`: what most families'
 /// `...ForTokenClassification` is.
 std::unique_ptr<Head> make_token_head(const EncoderConfig& config, int64_t num_outputs,

@@ -123,14 +123,14 @@ class ModernBertLayer {
     const std::string p = "model.layers." + std::to_string(index) + ".";
     // The embeddings are normalised already.
     if (index > 0) attention_norm_.emplace(p + "attn_norm", config, settings, store);
-    qkv_weight_ = store.add_weight(p + "attn.Wqkv.weight", {3 * h, h});
+    qkv_ = store.add_projection(p + "attn.Wqkv", {3 * h, h});
     qkv_bias_ = store.add_bias(p + "attn.Wqkv.bias", 3 * h, has_attention_bias_);
-    attention_weight_ = store.add_weight(p + "attn.Wo.weight", {h, h});
+    attention_output_ = store.add_projection(p + "attn.Wo", {h, h});
     attention_bias_ = store.add_bias(p + "attn.Wo.bias", h, has_attention_bias_);
     mlp_norm_.emplace(p + "mlp_norm", config, settings, store);
-    gated_weight_ = store.add_weight(p + "mlp.Wi.weight", {2 * i, h});
+    gated_ = store.add_projection(p + "mlp.Wi", {2 * i, h});
     gated_bias_ = store.add_bias(p + "mlp.Wi.bias", 2 * i, has_mlp_bias_);
-    output_weight_ = store.add_weight(p + "mlp.Wo.weight", {h, i});
+    output_ = store.add_projection(p + "mlp.Wo", {h, i});
     output_bias_ = store.add_bias(p + "mlp.Wo.bias", h, has_mlp_bias_);
     no_bias_ = store.add_bias({}, std::max(3 * h, i), /*exists=*/false);
   }
@@ -143,7 +143,8 @@ class ModernBertLayer {
     // Tokens meet in attention only: what follows leaves out those that nobody reads.
     const auto context = select_tokens(attend(input, pass), tokens);
     const auto keys = pass.mode.training ? select_tokens(pass.batch.token_keys, tokens) : at::Tensor();
-    const auto attended = select_tokens(x, tokens) + project(context, keys, pass.mode).to(at::kFloat);
+    const auto attended =
+        select_tokens(x, tokens) + attention_output(context, keys, pass.mode).to(at::kFloat);
     return attended +
            feed_forward(mlp_norm_->forward(attended).to(precision), keys, pass.mode).to(at::kFloat);
   }
@@ -158,7 +159,7 @@ class ModernBertLayer {
   }
 
   at::Tensor attend(const at::Tensor& x, const Pass& pass) const {
-    auto qkv = kernels::linear(x, qkv_weight_);  // [N, 3H]
+    auto qkv = project(x, qkv_, pass.mode, pass.batch.token_keys);  // [N, 3H]
     if (has_attention_bias_) qkv = kernels::add_bias(qkv, qkv_bias_);
     qkv = rotate_queries_and_keys(qkv, local_ ? pass.local : pass.global, num_heads_);
     const int64_t h = qkv.size(1) / 3;
@@ -170,21 +171,22 @@ class ModernBertLayer {
                                            pass.batch.max_length, num_heads_, scale, dropout);
   }
 
-  at::Tensor project(const at::Tensor& context, const at::Tensor& token_keys, const ForwardMode& mode) const {
-    auto output = kernels::linear(context, attention_weight_);
+  at::Tensor attention_output(const at::Tensor& context, const at::Tensor& token_keys,
+                              const ForwardMode& mode) const {
+    auto output = project(context, attention_output_, mode, token_keys);
     if (has_attention_bias_) output = kernels::add_bias(output, attention_bias_);
     return kernels::dropout(output, drop(attention_dropout_, kAttentionOutput, token_keys, mode));
   }
 
   at::Tensor feed_forward(const at::Tensor& x, const at::Tensor& token_keys, const ForwardMode& mode) const {
     const int64_t i = intermediate_size_;
-    auto both = kernels::linear(x, gated_weight_);  // [N, 2I]
+    auto both = project(x, gated_, mode, token_keys);  // [N, 2I]
     if (has_mlp_bias_) both = kernels::add_bias(both, gated_bias_);
     const auto active =
         kernels::bias_activation(both.narrow(1, 0, i).contiguous(), no_bias_.narrow(0, 0, i), activation_);
     const auto gated = kernels::dropout(active * both.narrow(1, i, i),
                                         drop(mlp_dropout_, kIntermediate, token_keys, mode));  // [N, I]
-    const auto output = kernels::linear(gated, output_weight_);
+    const auto output = project(gated, output_, mode, token_keys);
     return has_mlp_bias_ ? kernels::add_bias(output, output_bias_) : output;
   }
 
@@ -193,7 +195,7 @@ class ModernBertLayer {
   double attention_dropout_, mlp_dropout_;
   bool local_, has_attention_bias_, has_mlp_bias_;
   std::optional<Norm> attention_norm_, mlp_norm_;
-  kernels::Weight qkv_weight_, attention_weight_, gated_weight_, output_weight_;
+  Projection qkv_, attention_output_, gated_, output_;
   at::Tensor qkv_bias_, attention_bias_, gated_bias_, output_bias_;
   at::Tensor no_bias_;  ///< zeros, for operators that add one
 };

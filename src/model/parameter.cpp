@@ -2,11 +2,18 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
+#include <regex>
+
 #include "finetune/core/hash.h"
 #include "finetune/device/random.h"
 
 namespace finetune {
 namespace {
+
+/// The dropout sites of adapters: above the layers', below the heads'.
+constexpr int64_t kFirstAdapterSite = 40000;
 
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
@@ -34,13 +41,36 @@ at::Tensor ParameterStore::add_stacked(const std::vector<std::string>& names, at
   return add(names, sizes_of_one, /*with_copy=*/false).master;
 }
 
-kernels::Weight ParameterStore::add_weight(const std::string& name, at::IntArrayRef sizes) {
-  return add({name}, sizes, precision_ != at::kFloat);
+Projection ParameterStore::add_projection(const std::string& layer, at::IntArrayRef sizes) {
+  return add_projection(std::vector<std::string>{layer}, sizes);
 }
 
-kernels::Weight ParameterStore::add_stacked_weight(const std::vector<std::string>& names,
-                                                   at::IntArrayRef sizes_of_one) {
-  return add(names, sizes_of_one, precision_ != at::kFloat);
+Projection ParameterStore::add_projection(const std::vector<std::string>& layers,
+                                          at::IntArrayRef sizes_of_one) {
+  std::vector<std::string> names;
+  for (const std::string& layer : layers) names.push_back(layer + ".weight");
+  Projection projection{.weight = add(names, sizes_of_one, precision_ != at::kFloat)};
+  linear_layers_.insert(linear_layers_.end(), layers.begin(), layers.end());
+  if (lora_) add_adapters(layers, sizes_of_one, projection);
+  return projection;
+}
+
+void ParameterStore::add_adapters(const std::vector<std::string>& layers, at::IntArrayRef sizes_of_one,
+                                  Projection& projection) {
+  const int64_t rows = sizes_of_one[0], width = sizes_of_one[1];
+  const bool with_copy = precision_ != at::kFloat;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const bool is_target = std::any_of(
+        lora_->targets.begin(), lora_->targets.end(),
+        [&](const std::string& pattern) { return std::regex_search(layers[i], std::regex(pattern)); });
+    if (!is_target) continue;
+    projection.adapters.push_back({.a = add({layers[i] + kAdapterA}, {lora_->rank, width}, with_copy),
+                                   .b = add({layers[i] + kAdapterB}, {rows, lora_->rank}, with_copy),
+                                   .first_row = static_cast<int64_t>(i) * rows,
+                                   .scale = lora_->alpha / static_cast<double>(lora_->rank),
+                                   .dropout = lora_->dropout,
+                                   .site = kFirstAdapterSite + num_adapters_++});
+  }
 }
 
 at::Tensor ParameterStore::add_bias(const std::string& name, int64_t size, bool exists) {
@@ -55,7 +85,7 @@ kernels::Weight ParameterStore::add(const std::vector<std::string>& names, at::I
   sizes[0] *= static_cast<int64_t>(names.size());
   kernels::Weight weight(make_leaf(sizes));
   if (with_copy) weight.copy = at::empty(sizes, at::TensorOptions(precision_).device(device_));
-  leaves_.push_back({names, weight.master});
+  leaves_.push_back({.names = names, .tensor = weight.master});
   for (size_t i = 0; i < names.size(); ++i) {
     const int64_t begin = static_cast<int64_t>(i) * rows;
     parameters_.push_back({.name = names[i],
@@ -82,6 +112,15 @@ void ParameterStore::freeze(const std::vector<std::string>& names) {
     if (!all) continue;
     leaf.tensor.mutable_grad() = at::Tensor();
     leaf.tensor.set_requires_grad(false);
+    leaf.frozen = true;
+  }
+}
+
+void ParameterStore::let_learn(const std::function<bool(const std::string& name)>& learns) {
+  for (Leaf& leaf : leaves_) {
+    if (!leaf.frozen) {
+      leaf.tensor.set_requires_grad(std::any_of(leaf.names.begin(), leaf.names.end(), learns));
+    }
   }
 }
 
@@ -101,9 +140,18 @@ void initialize(Parameter& parameter, double std, uint64_t seed, int64_t padding
     parameter.value.fill_(1.0);
     return;
   }
+  if (ends_with(name, kAdapterB)) {
+    parameter.value.zero_();
+    return;
+  }
   std::vector<float> values(static_cast<size_t>(parameter.value.numel()));
   CounterRandom random(seed, stream_of(name));
-  for (float& value : values) value = static_cast<float>(std * random.normal());
+  if (ends_with(name, kAdapterA)) {
+    const double bound = 1.0 / std::sqrt(static_cast<double>(parameter.value.size(1)));
+    for (float& value : values) value = static_cast<float>(bound * (random.next() * 0x1p-31 - 1.0));
+  } else {
+    for (float& value : values) value = static_cast<float>(std * random.normal());
+  }
   const auto host = at::from_blob(values.data(), parameter.value.sizes(), at::kFloat);
   const bool is_word_table =
       ends_with(name, "word_embeddings.weight") || ends_with(name, "tok_embeddings.weight");

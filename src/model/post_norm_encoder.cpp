@@ -43,8 +43,7 @@ PostNormEncoder::PostNormEncoder(const EncoderConfig& config, const PostNormSpec
       variant_(std::move(variant)) {
   if (!spec.projection.empty()) {
     const std::string name = base_prefix_ + spec.projection;
-    projection_weight_ =
-        store.add_weight(name + ".weight", {config.hidden_size, spec.embeddings.hidden_size});
+    projection_ = store.add_projection(name, {config.hidden_size, spec.embeddings.hidden_size});
     projection_bias_ = store.add(name + ".bias", {config.hidden_size});
   }
   layers_.reserve(spec.layer_prefixes.size());
@@ -60,7 +59,7 @@ at::Tensor PostNormEncoder::forward(const Batch& batch, const at::Tensor& tokens
                                     const ForwardMode& mode) const {
   auto x = embeddings_.forward(batch, mode).to(precision_);  // [N, embedding width]
   if (projection_bias_.defined()) {
-    x = kernels::add_bias(kernels::linear(x, projection_weight_), projection_bias_);  // [N, H]
+    x = kernels::add_bias(project(x, projection_, mode, batch.token_keys), projection_bias_);  // [N, H]
   }
   const Attention attention = variant_ ? variant_->for_pass(batch, mode) : plain_attention(config_, batch);
   for (size_t number = 0; number < order_.size(); ++number) {

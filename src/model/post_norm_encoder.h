@@ -54,7 +54,7 @@ class PostNormEncoder final : public Encoder {
   at::ScalarType precision_;
   std::string base_prefix_;
   Embeddings embeddings_;
-  kernels::Weight projection_weight_;
+  Projection projection_;
   at::Tensor projection_bias_;
   std::vector<PostNormLayer> layers_;
   std::vector<size_t> order_;

@@ -21,20 +21,18 @@ PostNormLayer::PostNormLayer(const EncoderConfig& config, const LayerNames& name
       attention_dropout_(config.attention_dropout),
       dropout_(dropout) {
   const int64_t h = config.hidden_size, i = config.intermediate_size;
-  const auto weight_of = [&](const char* name) { return prefix + name + ".weight"; };
   const auto bias_of = [&](const char* name) { return prefix + name + ".bias"; };
   if (names.output_norm_first) add_output_norm(prefix + names.output_norm, store);
-  qkv_weight_ = store.add_stacked_weight(
-      {weight_of(names.query), weight_of(names.key), weight_of(names.value)}, {h, h});
+  qkv_ = store.add_projection({prefix + names.query, prefix + names.key, prefix + names.value}, {h, h});
   qkv_bias_ = store.add_stacked({bias_of(names.query), bias_of(names.key), bias_of(names.value)}, {h});
   after_qkv();
-  attention_weight_ = store.add_weight(weight_of(names.attention_output), {h, h});
+  attention_output_ = store.add_projection(prefix + names.attention_output, {h, h});
   attention_bias_ = store.add(bias_of(names.attention_output), {h});
   attention_norm_weight_ = store.add(weight_of(names.attention_norm), {h});
   attention_norm_bias_ = store.add(bias_of(names.attention_norm), {h});
-  intermediate_weight_ = store.add_weight(weight_of(names.intermediate), {i, h});
+  intermediate_ = store.add_projection(prefix + names.intermediate, {i, h});
   intermediate_bias_ = store.add(bias_of(names.intermediate), {i});
-  output_weight_ = store.add_weight(weight_of(names.output), {h, i});
+  output_ = store.add_projection(prefix + names.output, {h, i});
   output_bias_ = store.add(bias_of(names.output), {h});
   if (!names.output_norm_first) add_output_norm(prefix + names.output_norm, store);
 }
@@ -49,19 +47,19 @@ at::Tensor PostNormLayer::forward(const at::Tensor& x, const Batch& batch, const
   const auto drop = [&](double probability, Site site, const at::Tensor& token_keys) {
     return mode.dropout(probability, 1 + number * kNumSites + site, token_keys);
   };
-  const auto qkv = kernels::linear(x, qkv_weight_);  // [N, 3H]
+  const auto qkv = project(x, qkv_, mode, batch.token_keys);  // [N, 3H]
   const auto context =
       attention(*this, number, qkv, drop(attention_dropout_, kAttentionProbabilities, batch.token_keys));
   // Tokens meet in attention only: from here on, those that nobody reads are left out.
   const auto keys = mode.training ? select_tokens(batch.token_keys, tokens) : at::Tensor();
   const auto attended = kernels::dropout_add_layer_norm(
-      kernels::linear(select_tokens(context, tokens), attention_weight_), attention_bias_,
+      project(select_tokens(context, tokens), attention_output_, mode, keys), attention_bias_,
       select_tokens(x, tokens), attention_norm_weight_, attention_norm_bias_, norm_eps_,
       drop(dropout_.attention_output, kAttentionOutput, keys));
-  const auto intermediate = kernels::bias_activation(kernels::linear(attended, intermediate_weight_),
+  const auto intermediate = kernels::bias_activation(project(attended, intermediate_, mode, keys),
                                                      intermediate_bias_, activation_);  // [R, I]
-  return kernels::dropout_add_layer_norm(kernels::linear(intermediate, output_weight_), output_bias_,
-                                         attended, output_norm_weight_, output_norm_bias_, norm_eps_,
+  return kernels::dropout_add_layer_norm(project(intermediate, output_, mode, keys), output_bias_, attended,
+                                         output_norm_weight_, output_norm_bias_, norm_eps_,
                                          drop(dropout_.feed_forward, kFeedForwardOutput, keys));
 }
 

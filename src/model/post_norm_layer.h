@@ -49,7 +49,7 @@ class PostNormLayer {
   at::Tensor forward(const at::Tensor& x, const Batch& batch, const at::Tensor& tokens,
                      const ForwardMode& mode, int64_t number, const Attention& attention) const;
 
-  const kernels::Weight& qkv_weight() const { return qkv_weight_; }
+  const Projection& qkv() const { return qkv_; }
   const at::Tensor& qkv_bias() const { return qkv_bias_; }
 
  private:
@@ -59,7 +59,7 @@ class PostNormLayer {
   kernels::Activation activation_;
   double norm_eps_, attention_dropout_;
   LayerDropout dropout_;
-  kernels::Weight qkv_weight_, attention_weight_, intermediate_weight_, output_weight_;
+  Projection qkv_, attention_output_, intermediate_, output_;
   at::Tensor qkv_bias_, attention_bias_, attention_norm_weight_, attention_norm_bias_;
   at::Tensor intermediate_bias_, output_bias_, output_norm_weight_, output_norm_bias_;
 };

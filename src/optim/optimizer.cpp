@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "finetune/core/error.h"
 #include "finetune/kernels/ops.h"
 #include "update_rules.h"
 
@@ -63,29 +64,52 @@ std::vector<std::string> names_of(const std::vector<Parameter>& parameters) {
 }  // namespace
 
 Optimizer::Optimizer(const std::vector<Parameter>& parameters, const OptimizerConfig& config,
-                     const std::vector<float>& rates, bool scales_loss)
+                     const std::vector<float>& rates, bool scales_loss, const ModelConfig& recipe)
     : config_(config), scaler_(parameters.front().value.device(), scales_loss) {
   const auto device = parameters.front().value.device();
   // By the names of all parameters, so that a frozen one neither hides a layer nor leaves a pattern
   // unmatched.
   const std::vector<UpdateRule> rules = update_rules(names_of(parameters), config);
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!parameters[i].frozen()) add(parameters[i], rules[i].weight_decay, group_with(rules[i].rate_factor));
+    if (parameters[i].frozen()) continue;
+    add(parameters[i], rules[i].weight_decay,
+        group_with(rules[i].rate_factor, recipe.unfreeze ? rules[i].depth : 0));
   }
   for (Group& group : groups_) {
     complete_copies(group.copies);
     group.steps =
         at::zeros({static_cast<int64_t>(group.names.size())}, at::TensorOptions(at::kFloat).device(device));
-    grads_.insert(grads_.end(), group.grads.begin(), group.grads.end());
   }
+  learn_down_to(depth_);
+  if (recipe.ema) average_.emplace(parameters, recipe.ema->decay);
   applied_ = at::zeros({1}, at::TensorOptions(at::kLong).device(device));
   rates_ = at::tensor(at::ArrayRef<float>(rates), at::kFloat).to(device);
 }
 
-Optimizer::Group& Optimizer::group_with(double rate_factor) {
-  const auto found = std::find_if(groups_.begin(), groups_.end(),
-                                  [&](const Group& group) { return group.rate_factor == rate_factor; });
-  return found != groups_.end() ? *found : groups_.emplace_back(Group{.rate_factor = rate_factor});
+Optimizer::Group& Optimizer::group_with(double rate_factor, int64_t depth) {
+  const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
+    return group.rate_factor == rate_factor && group.depth == depth;
+  });
+  if (found != groups_.end()) return *found;
+  return groups_.emplace_back(Group{.rate_factor = rate_factor, .depth = depth});
+}
+
+void Optimizer::learn_down_to(int64_t depth) {
+  depth_ = depth;
+  grads_.clear();
+  for (const Group& group : groups_) {
+    if (group.depth <= depth_) grads_.insert(grads_.end(), group.grads.begin(), group.grads.end());
+  }
+  if (grads_.empty()) {
+    throw ConfigError(
+        "model.unfreeze: found no parameter that learns from the start, expected the head's; take them out "
+        "of "
+        "model.freeze");
+  }
+}
+
+void Optimizer::exchange_averages() {
+  if (average_) average_->exchange(applied_);
 }
 
 void Optimizer::add(const Parameter& parameter, double weight_decay, Group& group) const {
@@ -116,6 +140,7 @@ UpdateStats Optimizer::step() {
                    : at::ones_like(stats.grad_norm);
   if (scaler_.on()) scale = scale / scaler_.scale();
   for (Group& group : groups_) {
+    if (group.depth > depth_) continue;
     const at::Tensor rate =
         group.rate_factor == 1.0 ? stats.learning_rate : stats.learning_rate * group.rate_factor;
     if (config_.type == OptimizerType::kSgd) {
@@ -131,6 +156,7 @@ UpdateStats Optimizer::step() {
                           .decoupled = config_.type == OptimizerType::kAdamW});
     }
   }
+  if (average_) average_->update(applied_, stats.nonfinite);
   applied_.add_(1).sub_(stats.nonfinite.to(at::kLong));
   scaler_.update(stats.nonfinite);
   stats.loss_scale = scaler_.scale();
@@ -206,6 +232,9 @@ std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
   }
   tensors.emplace_back("applied", applied_);
   for (auto& named : scaler_.state()) tensors.push_back(std::move(named));
+  if (average_) {
+    for (auto& named : average_->state()) tensors.push_back(std::move(named));
+  }
   return tensors;
 }
 

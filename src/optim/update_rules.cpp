@@ -20,8 +20,9 @@ std::optional<int64_t> layer_number(const std::string& name) {
   return std::stoll(match[1]);
 }
 
-/// Steps of decay between the head and each parameter.
-std::vector<int64_t> depths(const std::vector<std::string>& names) {
+}  // namespace
+
+std::vector<int64_t> depths_of(const std::vector<std::string>& names) {
   int64_t num_layers = 0;
   for (const std::string& name : names)
     num_layers = std::max(num_layers, layer_number(name).value_or(-1) + 1);
@@ -37,14 +38,12 @@ std::vector<int64_t> depths(const std::vector<std::string>& names) {
   return depths;
 }
 
-}  // namespace
-
 std::vector<UpdateRule> update_rules(const std::vector<std::string>& names, const OptimizerConfig& config) {
   std::vector<UpdateRule> rules;
-  const std::vector<int64_t> depth = depths(names);
+  const std::vector<int64_t> depth = depths_of(names);
   for (size_t i = 0; i < names.size(); ++i) {
     rules.push_back({std::pow(config.layerwise_lr_decay, static_cast<double>(depth[i])),
-                     matches_any(names[i], config.no_decay) ? 0.0 : config.weight_decay});
+                     matches_any(names[i], config.no_decay) ? 0.0 : config.weight_decay, depth[i]});
   }
   std::vector<bool> grouped(names.size());
   for (size_t number = 0; number < config.groups.size(); ++number) {

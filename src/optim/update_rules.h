@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace finetune {
 struct UpdateRule {
   double rate_factor = 1.0;  ///< of the learning rate
   double weight_decay = 0.0;
+  int64_t depth = 0;  ///< below the head: 0 for the head, 1 for the last layer, most for the embeddings
 
   bool operator==(const UpdateRule&) const = default;
 };

@@ -115,11 +115,9 @@ struct Rehearsal {
         inputs(load_inputs(config, device.device)),
         batcher(make_batcher(config, inputs, device.device)),
         precision(resolve_precision(config.train.precision, device, std::nullopt)),
-        model(inputs.encoder, inputs.task->head(), device.device, precision.activations, config.model.freeze),
-        optimizer(model.parameters(), config.optimizer,
-                  learning_rates(config.schedule, config.optimizer.learning_rate,
-                                 count_steps(config.train, batcher.steps_per_epoch())),
-                  precision.scales_loss),
+        model(make_model(config, inputs, device.device, precision.activations)),
+        optimizer(make_optimizer(config, model, count_steps(config.train, batcher.steps_per_epoch()),
+                                 precision.scales_loss)),
         meter(device.device),
         update(model, *inputs.task, optimizer, meter, config.seed) {
     choose_micro_batch(config, inputs, device.device, precision.activations, batcher);

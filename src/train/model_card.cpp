@@ -36,8 +36,14 @@ std::string model_card(const RunConfig& config, const Task& task, const Json& me
   text << "\nTrained with learning rate " << config.optimizer.learning_rate << ", batch size "
        << config.train.batch_size << ", at most " << config.data.max_length << " tokens a row, seed "
        << config.seed << ".\n\n"
-       << "```sh\nfinetune predict --model . --input texts.txt\n```\n\n"
-       << "```python\nfrom transformers import pipeline\n"
+       << "```sh\nfinetune predict --model . --input texts.txt\n```\n\n";
+  if (task.head().kind == HeadKind::kSequence && config.model.pooling != Pooling::kPooler) {
+    text << "Its head reads "
+         << (config.model.pooling == Pooling::kCls ? "the first token" : "the mean of a row's tokens")
+         << " (`model.pooling`), which no class of transformers does: `AutoModel` loads the encoder alone.\n";
+    return text.str();
+  }
+  text << "```python\nfrom transformers import pipeline\n"
        << "answer = pipeline(\""
        << (task.head().kind == HeadKind::kToken ? "token-classification" : "text-classification")
        << "\", model=\".\")\n```\n";

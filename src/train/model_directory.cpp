@@ -9,6 +9,7 @@
 #include "finetune/core/file.h"
 #include "finetune/core/log.h"
 #include "finetune/core/text.h"
+#include "finetune/model/projection.h"
 #include "model_card.h"
 #include "named_tensors.h"
 
@@ -82,6 +83,7 @@ Json settings_json(const Task& task, const RunConfig& config) {
                                {"positions", optional_column_json(data.positions)}}},
               {"label_separator", data.label_separator},
               {"position_unit", resolved.at("data").at("position_unit")},
+              {"pooling", resolved.at("model").at("pooling")},
               {"max_length", data.max_length},
               {"truncation", resolved.at("data").at("truncation")}};
 }
@@ -93,10 +95,17 @@ Truncation truncation_from(const std::string& name) {
   return Truncation::kLongestFirst;
 }
 
+Pooling pooling_from(const std::string& name) {
+  if (name == "cls") return Pooling::kCls;
+  if (name == "mean") return Pooling::kMean;
+  return Pooling::kPooler;
+}
+
 /// What a model directory says of its task.
 struct Settings {
   TaskConfig task;
   DataConfig data;
+  ModelConfig model;
   std::vector<std::string> labels;
 };
 
@@ -127,6 +136,7 @@ std::optional<Settings> read_settings(const std::filesystem::path& directory) {
     data.positions = optional_column_from(columns, "positions");
     data.label_separator = json.value("label_separator", data.label_separator);
     if (json.value("position_unit", "tokens") == "characters") data.position_unit = PositionUnit::kCharacters;
+    settings.model.pooling = pooling_from(json.value("pooling", "pooler"));
     data.max_length = json.at("max_length").get<int64_t>();
     data.truncation = truncation_from(json.at("truncation").get<std::string>());
   } catch (const Json::exception& error) {
@@ -204,9 +214,9 @@ EncodeOptions encode_options(const DataConfig& data, int64_t max_positions) {
 
 TrainedModel load_trained_model(const std::filesystem::path& directory, c10::Device device) {
   const Json model_config = read_model_config(directory);
-  const EncoderConfig encoder = read_encoder_config(model_config, ModelConfig{});
   std::optional<Settings> settings = read_settings(directory);
   if (!settings) settings = settings_of_config(model_config, directory);
+  const EncoderConfig encoder = read_encoder_config(model_config, settings->model);
   settings->data.label_shape = label_shape(settings->task.type);
   TrainedModel trained;
   trained.data = settings->data;
@@ -240,12 +250,13 @@ void save_trained_model(const std::filesystem::path& directory, const Json& sour
   } else {
     model_config["problem_type"] = task.problem_type();
   }
-  export_model_directory(
-      directory, model_config, named_tensors(parameters), [&](const std::filesystem::path& folder) {
-        tokenizer.save(folder);
-        write_file_atomically(folder / kSettingsFile, settings_json(task, config).dump(2) + "\n");
-        write_file_atomically(folder / "README.md", model_card(config, task, metrics));
-      });
+  NamedTensors weights = named_tensors(parameters);
+  std::erase_if(weights, [](const NamedTensor& weight) { return is_adapter(weight.name); });
+  export_model_directory(directory, model_config, weights, [&](const std::filesystem::path& folder) {
+    tokenizer.save(folder);
+    write_file_atomically(folder / kSettingsFile, settings_json(task, config).dump(2) + "\n");
+    write_file_atomically(folder / "README.md", model_card(config, task, metrics));
+  });
 }
 
 }  // namespace finetune

@@ -63,12 +63,9 @@ void compare_rows(const StepBatch& step_batch, OverfitReport& report) {
 /// Trains on one batch from the initial weights. Returns whether its loss came near zero.
 bool attempt(const RunConfig& config, const OpenDevice& device, const ResolvedPrecision& precision,
              const Inputs& inputs, const StepBatch& batch, OverfitReport& report) {
-  Classifier model(inputs.encoder, inputs.task->head(), device.device, precision.activations,
-                   config.model.freeze);
+  Classifier model = make_model(config, inputs, device.device, precision.activations);
   load_initial_weights(config, model);
-  Optimizer optimizer(model.parameters(), config.optimizer,
-                      learning_rates(config.schedule, config.optimizer.learning_rate, kMostSteps),
-                      precision.scales_loss);
+  Optimizer optimizer = make_optimizer(config, model, kMostSteps, precision.scales_loss);
   TrainMeter meter(device.device);
   Update update(model, *inputs.task, optimizer, meter, config.seed);
   report.learning_rate = config.optimizer.learning_rate;

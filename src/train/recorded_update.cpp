@@ -23,6 +23,12 @@ void RecordedUpdate::stop(const std::string& reason) {
   spdlog::info("train.cuda_graphs: steps are launched piece by piece, for {}", reason);
 }
 
+void RecordedUpdate::forget() {
+  passes_.clear();
+  apply_.reset();
+  applied_ = false;
+}
+
 std::unique_ptr<RecordedWork> RecordedUpdate::record(const std::function<void()>& work) {
   try {
     auto recorded = device_.services->record(device_.device, work);

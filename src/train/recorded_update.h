@@ -26,6 +26,9 @@ class RecordedUpdate {
   void accumulate(const Batch& batch, int64_t most_rows);
   void apply();
 
+  /// Forgets all recordings, since what they repeat is no longer what is to be done.
+  void forget();
+
   /// Gives all recordings up, for their memory.
   void stop(const std::string& reason);
 

@@ -14,6 +14,7 @@
 #include "finetune/core/text.h"
 #include "finetune/device/available_memory.h"
 #include "finetune/optim/schedule.h"
+#include "finetune/train/adapter.h"
 #include "finetune/train/evaluate.h"
 #include "finetune/train/memory_plan.h"
 #include "finetune/train/model_directory.h"
@@ -67,13 +68,28 @@ int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch) {
   return steps;
 }
 
+Classifier make_model(const RunConfig& config, const Inputs& inputs, c10::Device device,
+                      at::ScalarType precision) {
+  return Classifier(inputs.encoder, inputs.task->head(), device, precision, config.model);
+}
+
+Optimizer make_optimizer(const RunConfig& config, const Classifier& model, int64_t num_steps,
+                         bool scales_loss) {
+  return Optimizer(model.parameters(), config.optimizer,
+                   learning_rates(config.schedule, config.optimizer.learning_rate, num_steps), scales_loss,
+                   config.model);
+}
+
+int64_t learning_depth(int64_t step, int64_t every) {
+  return every == 0 ? std::numeric_limits<int64_t>::max() : step / every;
+}
+
 /// Only a head may begin from random values, and so may the pooler, which belongs to it.
 void refuse_partial_encoder(const std::filesystem::path& directory, const std::vector<std::string>& missing,
-                            const std::string& base_prefix) {
+                            const Classifier& model) {
   std::vector<std::string> in_encoder;
   for (const std::string& name : missing) {
-    if (name.starts_with(base_prefix) && !name.starts_with(base_prefix + "pooler."))
-      in_encoder.push_back(name);
+    if (!model.is_of_head(name) && !is_adapter(name)) in_encoder.push_back(name);
   }
   if (in_encoder.empty()) return;
   throw CheckpointError(
@@ -91,7 +107,7 @@ void load_initial_weights(const RunConfig& config, Classifier& model) {
   }
   const LoadReport report = load_pretrained(config.model.path, named_tensors(model.parameters()),
                                             model.base_prefix(), config.model.rename);
-  refuse_partial_encoder(config.model.path, report.missing, model.base_prefix());
+  refuse_partial_encoder(config.model.path, report.missing, model);
   model.initialize_parameters(config.seed, report.missing);
   refresh_copies(model.parameters());
   if (!report.missing.empty()) {
@@ -108,10 +124,12 @@ MemoryPlan plan_memory(const RunConfig& config, const Inputs& inputs, const Clas
   for (const auto* splits : {&inputs.validation, &inputs.test}) {
     for (const auto& [name, dataset] : *splits) data_bytes += dataset.nbytes();
   }
-  return plan_memory(
+  MemoryPlan plan = plan_memory(
       inputs.encoder, model.parameters(), config.optimizer,
       largest_micro_batch(inputs.train.lengths, batcher.micro_batch_rows(), batcher.micro_batch_tokens()),
       data_bytes);
+  if (config.model.ema) plan.moments += plan.gradients;
+  return plan;
 }
 
 namespace {
@@ -140,17 +158,27 @@ void say_header(const RunConfig& config, const Inputs& inputs, const Classifier&
                precision.name);
 }
 
+void read_tensors(const std::filesystem::path& path, const NamedTensors& tensors) {
+  const SafetensorsFile file(path);
+  for (const auto& [name, tensor] : tensors) {
+    const auto* entry = file.find(name);
+    if (entry == nullptr) throw CheckpointError(path.string() + ": has no tensor " + name);
+    file.read_into(*entry, tensor);
+  }
+}
+
 /// Puts the weights of the best checkpoint back, where they are not the last ones. Returns the step they are
 /// from.
 int64_t load_best_weights(const RunConfig& config, const TrainState& state, const RunFolder& folder,
-                          Classifier& model) {
+                          Classifier& model, const Optimizer& optimizer) {
   if (!config.checkpoint.keep_best || !state.best || state.best->step == state.step) return state.step;
-  const SafetensorsFile file(folder.path() / "checkpoints" / "best" / "model.safetensors");
-  for (const auto& [name, tensor] : named_tensors(model.parameters())) {
-    const auto* entry = file.find(name);
-    if (entry == nullptr) throw CheckpointError(file.path().string() + ": has no tensor " + name);
-    file.read_into(*entry, tensor);
+  const std::filesystem::path best = folder.path() / "checkpoints" / "best";
+  read_tensors(best / "model.safetensors", named_tensors(model.parameters()));
+  NamedTensors averages;
+  for (const auto& [name, tensor] : optimizer.state()) {
+    if (WeightAverage::is_average(name)) averages.push_back({name, tensor});
   }
+  if (!averages.empty()) read_tensors(best / "optimizer.safetensors", averages);
   refresh_copies(model.parameters());
   return state.best->step;
 }
@@ -220,11 +248,16 @@ std::optional<Json> finished_summary(const RunFolder& folder, const VerifiedChec
 /// After the last step: evaluates the model that is kept, exports it and writes the summary.
 Json finish(const RunConfig& config, const Inputs& inputs, const OpenDevice& device,
             const ResolvedPrecision& precision, Trainer& trainer, RunFolder& folder, Classifier& model,
-            RunDetails* details) {
+            Optimizer& optimizer, RunDetails* details) {
   Json summary{{"status", "completed"}};
   summary.update(progress_summary(trainer, device, precision));
   summary["weights_sha256"] = tensors_sha256(named_tensors(model.parameters()));
-  const int64_t step_of_model = load_best_weights(config, trainer.state(), folder, model);
+  const int64_t step_of_model = load_best_weights(config, trainer.state(), folder, model, optimizer);
+  const AveragedWeights averaged(optimizer);
+  if (config.model.lora) {
+    save_adapter(folder.path() / "adapter", config, model, *inputs.task);
+    merge_adapters(model.parameters(), *config.model.lora);
+  }
   summary["metrics"] = metrics_of(model, inputs, details);
   if (details != nullptr) details->write();
   summary["model_step"] = step_of_model;
@@ -280,11 +313,8 @@ Json run(const RunConfig& requested, const RunOptions& options) {
       return *summary;
   }
 
-  Classifier model(inputs.encoder, inputs.task->head(), device.device, precision.activations,
-                   config.model.freeze);
-  Optimizer optimizer(model.parameters(), config.optimizer,
-                      learning_rates(config.schedule, config.optimizer.learning_rate, num_steps),
-                      precision.scales_loss);
+  Classifier model = make_model(config, inputs, device.device, precision.activations);
+  Optimizer optimizer = make_optimizer(config, model, num_steps, precision.scales_loss);
   choose_micro_batch(config, inputs, device.device, precision.activations, batcher);
   say_header(config, inputs, model, batcher, device, precision, environment, num_steps);
 
@@ -321,8 +351,8 @@ Json run(const RunConfig& requested, const RunOptions& options) {
     // From now on the run can be resumed by itself, whatever becomes of the checkpoint it comes from.
     if (python != nullptr || (folder.resume_point() && !folder.owns_resume_point())) trainer.save();
     trainer.train();
-    const Json summary =
-        finish(config, inputs, device, precision, trainer, folder, model, details ? &*details : nullptr);
+    const Json summary = finish(config, inputs, device, precision, trainer, folder, model, optimizer,
+                                details ? &*details : nullptr);
     trainer.report().finish();
     return summary;
   } catch (const Interrupted&) {

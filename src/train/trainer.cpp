@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "finetune/core/clock.h"
@@ -53,7 +54,10 @@ Trainer::Trainer(const Parts& parts)
     : parts_(parts),
       intervals_{.evaluate = steps_of(parts.config.train.eval_every, parts.batcher.steps_per_epoch()),
                  .log = steps_of(parts.config.train.log_every, parts.batcher.steps_per_epoch()),
-                 .save = steps_of(parts.config.checkpoint.save_every, parts.batcher.steps_per_epoch())},
+                 .save = steps_of(parts.config.checkpoint.save_every, parts.batcher.steps_per_epoch()),
+                 .unfreeze = parts.config.model.unfreeze ? steps_of(parts.config.model.unfreeze->every,
+                                                                    parts.batcher.steps_per_epoch())
+                                                         : 0},
       meter_(parts.device.device),
       update_(parts.model, *parts.inputs.task, parts.optimizer, meter_, parts.config.seed),
       recorded_(update_, parts.device, parts.config.train.cuda_graphs, parts.config.task.ignore_index),
@@ -148,7 +152,24 @@ void Trainer::pause_clock() {
   log_->poll();
 }
 
+/// Lets the layers learn that the step to come reaches, where they begin one after the other.
+void Trainer::unfreeze() {
+  const int64_t depth = learning_depth(state_.step, intervals_.unfreeze);
+  if (depth == std::exchange(learning_depth_, depth) || intervals_.unfreeze == 0) return;
+  std::vector<std::string> names;
+  for (const Parameter& parameter : parts_.model.parameters()) names.push_back(parameter.name);
+  const std::vector<int64_t> depths = depths_of(names);
+  std::set<std::string> learning;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (depths[i] <= depth) learning.insert(names[i]);
+  }
+  parts_.model.let_learn([&](const std::string& name) { return learning.contains(name); });
+  parts_.optimizer.learn_down_to(depth);
+  recorded_.forget();
+}
+
 void Trainer::step() {
+  unfreeze();
   while (const auto problem = try_update()) make_room(*problem);
   ++steps_done_;
   if (first_step_seconds_ == 0) {
@@ -301,9 +322,12 @@ void Trainer::evaluate_and_keep_best() {
   // Everything is evaluated before anything is logged: a stop in between leaves no half of an evaluation in
   // the log.
   std::vector<std::pair<std::string, Json>> results;
-  for (const auto& [name, dataset] : parts_.inputs.validation) {
-    results.emplace_back(name, evaluate(parts_.model, dataset, *parts_.inputs.task));
-    for (const char* table : {"confusion", "per_class", "per_type"}) results.back().second.erase(table);
+  {
+    const AveragedWeights averaged(parts_.optimizer);
+    for (const auto& [name, dataset] : parts_.inputs.validation) {
+      results.emplace_back(name, evaluate(parts_.model, dataset, *parts_.inputs.task));
+      for (const char* table : {"confusion", "per_class", "per_type"}) results.back().second.erase(table);
+    }
   }
   log_->clear_progress();
   for (const auto& [name, metrics] : results) {

@@ -83,10 +83,11 @@ class Trainer {
  private:
   /// An interval of the config, in steps; 0: never.
   struct Intervals {
-    int64_t evaluate, log, save;
+    int64_t evaluate, log, save, unfreeze;
   };
 
   void train_to_the_end();
+  void unfreeze();
   void step();
   std::optional<std::string> try_update();
   void make_room(const std::string& problem);
@@ -113,6 +114,7 @@ class Trainer {
   std::unique_ptr<StepLog> log_;
   RunReport report_;
   Stopwatch watch_;
+  int64_t learning_depth_ = -1;  ///< see `learning_depth`; -1: not known yet
   int64_t log_length_ = 0;
   int64_t saved_step_ = -1;
   double first_step_seconds_ = 0;

@@ -2,9 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 import support
+import torch
 from safetensors.numpy import load_file
+from transformers import AutoModel, AutoTokenizer
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +104,139 @@ def test_a_metric_that_gains_goes_on(folder):
     losses = [event["loss"] for event in support.Run(folder / "gaining").events("eval")]
     ended = next((i for i in range(1, len(losses)) if losses[i] >= min(losses[:i])), None)
     assert summary["stopped_early"] == (ended is not None) and (ended is None or len(losses) == ended + 1)
+
+
+EVERY_STEP = {"checkpoint": {"save_every": 1, "keep_last": 100, "keep_best": False}, "schedule": {"type": "constant", "warmup": 0},
+              "train": {"epochs": 2, "eval_every": 1}}
+
+
+def checkpoints_of(run, name):
+    return [load_file(folder / name) for folder in sorted((run.path / "checkpoints").glob("step-*"))]
+
+
+def test_the_average_of_the_weights_is_what_is_evaluated_and_kept(folder):
+    changes = support.merged(EVERY_STEP, {"model": {"ema": {"decay": 0.8}}})
+    support.finetune("--config", config_for(folder, "averaged", **changes))
+    run = support.Run(folder / "averaged")
+    weights = checkpoints_of(run, "model.safetensors")
+    assert len(weights) == run.summary()["steps"] > 10
+    average = torch.optim.swa_utils.get_ema_multi_avg_fn(0.8)
+    expected = {name: torch.from_numpy(value.copy()) for name, value in weights[0].items()}
+    for state in weights[1:]:
+        average(list(expected.values()), [torch.from_numpy(state[name].copy()) for name in expected], 1)
+    kept = load_file(run.path / "model" / "model.safetensors")
+    for name, value in expected.items():
+        assert np.abs(kept[name] - value.numpy()).max() < 1e-6, name
+        assert np.abs(kept[name] - weights[-1][name]).max() > 1e-5 or name.endswith("key.bias"), name
+    # What was evaluated at the last step is what is kept, and the plain weights give another loss.
+    last = run.events("eval")[-1]
+    assert last["loss"] == pytest.approx(run.summary()["metrics"]["validation"]["loss"], rel=1e-6)
+    support.finetune("--config", config_for(folder, "plain", **EVERY_STEP))
+    plain = support.Run(folder / "plain")
+    assert plain.summary()["weights_sha256"] == run.summary()["weights_sha256"]
+    assert abs(plain.events("eval")[-1]["loss"] - last["loss"]) > 1e-5
+
+
+def test_the_best_average_is_kept(folder):
+    changes = {"model": {"ema": {"decay": 0.5}}, "train": {"epochs": 3, "eval_every": 2}, "optimizer": {"learning_rate": 0.02},
+               "checkpoint": {"save_every": 2, "keep_last": 100}}
+    support.finetune("--config", config_for(folder, "best", **changes))
+    run = support.Run(folder / "best")
+    best = run.summary()["best"]
+    state = load_file(run.path / "checkpoints" / "best" / "optimizer.safetensors")
+    kept = load_file(run.path / "model" / "model.safetensors")
+    assert best["step"] < run.summary()["steps"]
+    assert all((kept[name.removeprefix("ema/")] == value).all() for name, value in state.items() if name.startswith("ema/"))
+    assert run.summary()["metrics"]["validation"]["loss"] == pytest.approx(best["value"], rel=1e-5)
+
+
+GRADUAL = {"model": {"unfreeze": {"every": 3}}, "train": {"epochs": 2, "batch_size": 8, "eval_every": 0},
+           "checkpoint": {"save_every": 1, "keep_last": 100}, "schedule": {"type": "constant", "warmup": 0}}
+
+
+def begins_at(name):
+    if ".embeddings." in name:
+        return 9
+    return 6 if ".layer.0." in name else 3 if ".layer.1." in name else 0
+
+
+def test_layers_begin_to_learn_from_the_top_down(folder):
+    support.finetune("--config", config_for(folder, "gradual", **GRADUAL))
+    run = support.Run(folder / "gradual")
+    weights, states = checkpoints_of(run, "model.safetensors"), checkpoints_of(run, "optimizer.safetensors")
+    assert len(weights) > 12
+    starts = set()
+    for name in weights[0]:
+        begin = begins_at(name)
+        starts.add(begin)
+        for step, (value, state) in enumerate(zip(weights, states), start=1):
+            assert state[f"step/{name}"].item() == max(0, step - begin), (name, step)
+            assert (state[f"exp_avg/{name}"] != 0).any() == (step > begin) or name.endswith("key.bias"), (name, step)
+        first = weights[0][name]
+        if begin:
+            assert all((value[name] == first).all() for value in weights[:begin]), name
+        assert (weights[-1][name] != first).any(), name
+    assert starts == {0, 3, 6, 9}
+
+
+RECIPES = {
+    "average": {"model": {"ema": {"decay": 0.9}}},
+    "gradual": {"model": {"unfreeze": {"every": "4 steps"}}},
+    "adapters": {"model": {"lora": {"rank": 4, "dropout": 0.2, "targets": ["query", "output.dense"]}}},
+    "mean": {"model": {"pooling": "mean"}},
+    "all": {"model": {"ema": {"decay": 0.9}, "unfreeze": {"every": 4}, "lora": {"rank": 2, "dropout": 0.1}, "pooling": "cls",
+                      "activation_checkpointing": True}},
+    "all in bf16": {"model": {"ema": {"decay": 0.9}, "unfreeze": {"every": 4}, "lora": {"rank": 2, "dropout": 0.1}},
+                    "train": {"precision": "bf16", "micro_batch_size": 3}},
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("stop", [4, 7])
+def test_a_resume_is_the_same_run(folder, name, stop):
+    output = f"{name}-{stop}".replace(" ", "-")
+    changes = support.merged({"checkpoint": {"save_every": 5}, "schedule": {"type": "constant", "warmup": 0}}, RECIPES[name])
+    support.finetune("--config", config_for(folder, output + "-whole", **changes))
+    config = config_for(folder, output + "-parts", **changes)
+    support.finetune("--config", config, "--set", f"train.max_steps={stop}")
+    support.finetune("--config", config, "--resume", "auto")
+    whole, parts = (support.Run(folder / f"{output}-{which}") for which in ("whole", "parts"))
+    assert whole.summary()["weights_sha256"] == parts.summary()["weights_sha256"]
+    assert whole.summary()["metrics"] == parts.summary()["metrics"]
+    models = [load_file(run.path / "model" / "model.safetensors") for run in (whole, parts)]
+    assert all((models[0][key] == models[1][key]).all() for key in models[0])
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_pooling(folder, pooling):
+    """The encoder in transformers, and the classifier on what the name says."""
+    run = folder / f"pooled-{pooling}"
+    support.finetune("--config", config_for(folder, run.name, model={"pooling": pooling}))
+    support.finetune("predict", "--model", run / "model", "--device", "cpu", "--input", folder / "dev.csv", "--output",
+                     run / "answers.jsonl", "--logits", run / "logits.npy")
+    model = AutoModel.from_pretrained(run / "model", add_pooling_layer=False).eval()
+    weights = load_file(run / "model" / "model.safetensors")
+    assert not any("pooler" in name for name in weights)
+    assert "model.pooling" in (run / "model" / "README.md").read_text()
+    tokenizer = AutoTokenizer.from_pretrained(run / "model")
+    with torch.no_grad():
+        rows = [model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0] for text, _ in support.make_rows(20, seed=2)]
+    pooled = np.stack([(states[0] if pooling == "cls" else states.mean(0)).numpy() for states in rows])
+    expected = pooled @ weights["classifier.weight"].T + weights["classifier.bias"]
+    assert np.abs(np.load(run / "logits.npy") - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize("changes, key, found", [
+    ({"model": {"lora": {"targets": ["q_lin"]}}}, "model.lora.targets", "bert.encoder.layer.0.attention.self.query"),
+    ({"model": {"lora": {"rank": 0}}}, "/model/lora", "an integer from 1"),
+    ({"model": {"lora": {"ranks": 4}}}, "/model/lora", "ranks"),
+    ({"model": {"unfreeze": {"every": 0}}}, "/model/unfreeze", "model.freeze"),
+    ({"model": {"unfreeze": {"every": 3}, "freeze": ["pooler", "classifier"]}}, "model.unfreeze", "model.freeze"),
+    ({"model": {"ema": {"decay": 1}}}, "/model/ema", "below 1"),
+    ({"model": {"pooling": "max"}}, "/model/pooling", "mean"),
+    ({"model": {"pooling": "mean"}, "task": {"type": "token_classification"}}, "/model/pooling", "unset model.pooling"),
+])
+def test_recipes_that_cannot_be_meant(folder, changes, key, found):
+    result = support.finetune("--config", config_for(folder, "refused", **changes), code=2)
+    assert key in result.stderr and found in result.stderr
+    assert not (folder / "refused" / "model").exists()

@@ -72,7 +72,7 @@ void probe(const RunConfig& config, int64_t num_steps, const std::filesystem::pa
                    .drop_last = config.train.drop_last,
                    .shuffle = config.data.shuffle,
                    .seed = config.seed});
-  Classifier model(inputs.encoder, inputs.task->head(), device.device, at::kFloat, config.model.freeze);
+  Classifier model(inputs.encoder, inputs.task->head(), device.device, at::kFloat, config.model);
   model.initialize_parameters(config.seed);
   load_pretrained(config.model.path, named_tensors(model.parameters()), model.base_prefix());
   const auto rates = learning_rates(config.schedule, config.optimizer.learning_rate, num_steps);

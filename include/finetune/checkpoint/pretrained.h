@@ -49,4 +49,8 @@ using WriteExtra = std::function<void(const std::filesystem::path& directory)>;
 void export_model_directory(const std::filesystem::path& directory, const Json& model_config,
                             const NamedTensors& weights, const WriteExtra& write_extra);
 
+/// The same for a folder in PEFT's format: adapter_config.json and adapter_model.safetensors.
+void export_adapter_directory(const std::filesystem::path& directory, const Json& adapter_config,
+                              const NamedTensors& weights);
+
 }  // namespace finetune

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,10 +16,11 @@ class Classifier {
  public:
   /// Creates every parameter on `device`, uninitialised. `precision`: of the encoder's activations and
   /// products (float32, bfloat16 or float16); parameters are float32, and the head always computes in it.
-  /// `freeze`: regular expressions (ECMAScript); parameters in whose names one is found keep their values.
-  /// Throws `ConfigError` for one that is found in none, and where nothing is left to learn.
+  /// `recipe`: `freeze`, patterns of the names of parameters that keep their values; `lora`: of the encoder
+  /// only adapters learn. Throws `ConfigError` for a pattern that is found in no name, and where nothing is
+  /// left to learn.
   Classifier(const EncoderConfig& config, const HeadConfig& head, c10::Device device,
-             at::ScalarType precision = at::kFloat, const std::vector<std::string>& freeze = {});
+             at::ScalarType precision = at::kFloat, const ModelConfig& recipe = {});
 
   /// Logits float32: see `Head::forward`.
   at::Tensor forward(const Batch& batch, const ForwardMode& mode) const;
@@ -30,6 +32,13 @@ class Classifier {
   const std::vector<Parameter>& parameters() const { return store_.parameters(); }
   std::string base_prefix() const { return encoder_->base_prefix(); }
 
+  /// Whether a parameter is the head's, or its pooler's, and not the encoder's.
+  bool is_of_head(const std::string& parameter_name) const;
+
+  /// The parameters for which `learns` is false cost no gradient's work until the next call. Their gradients
+  /// stay what they are.
+  void let_learn(const std::function<bool(const std::string& name)>& learns) { store_.let_learn(learns); }
+
   /// Gives every parameter its initial value (see `initialize`).
   void initialize_parameters(uint64_t seed);
   /// The same for some, by name: what a weights file did not fill. Drawing values for all of a model takes
@@ -37,7 +46,7 @@ class Classifier {
   void initialize_parameters(uint64_t seed, const std::vector<std::string>& names);
 
  private:
-  void freeze_parameters(const std::vector<std::string>& patterns);
+  void freeze_parameters(const ModelConfig& recipe);
 
   EncoderConfig config_;
   ParameterStore store_;

@@ -27,11 +27,12 @@ struct EncoderConfig {
   double attention_dropout = 0.1;
   double classifier_dropout = 0.1;        ///< in front of the last layer of a sequence head
   double token_classifier_dropout = 0.1;  ///< the same of a token head
+  Pooling pooling = Pooling::kPooler;     ///< what a sequence head reads
   bool activation_checkpointing = false;  ///< layers are computed anew in the backward pass
   Json source = {};                       ///< config.json, for what one family alone has
 };
 
-/// Reads and checks a model's config.json; `overrides` sets dropout and activation checkpointing.
+/// Reads and checks a model's config.json; `overrides` sets dropout, pooling and activation checkpointing.
 /// Throws `CheckpointError`: unknown model_type or activation (with the nearest known), a size that is
 /// missing or not positive, heads that do not divide the width, decoder settings, and what the family's
 /// encoder here does not do.

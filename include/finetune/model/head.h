@@ -42,7 +42,8 @@ class Head {
 /// families is `src/model/families.cpp`.
 std::unique_ptr<Head> make_head(const EncoderConfig& config, const HeadConfig& head, ParameterStore& store);
 
-/// The class that loads such a model in transformers: "BertForSequenceClassification".
+/// The class that loads such a model in transformers: "BertForSequenceClassification". It has none for heads
+/// with another pooling than the family's: "BertModel", which loads the encoder.
 std::string architecture_name(const EncoderConfig& config, HeadKind kind);
 
 }  // namespace finetune

@@ -2,12 +2,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "finetune/config/run_config.h"
 #include "finetune/model/parameter.h"
+#include "finetune/optim/weight_average.h"
 
 namespace finetune {
 
@@ -48,10 +51,11 @@ class LossScaler {
 class Optimizer {
  public:
   /// `rates`: the learning rate by number of applied updates (see `learning_rates`). State is created beside
-  /// each parameter. `scales_loss`: float16's gradients need it. Throws `ConfigError` for a pattern of a
-  /// group that is found in no parameter's name.
+  /// each parameter. `scales_loss`: float16's gradients need it. `recipe`: `ema`, whether the weights'
+  /// average is kept too; `unfreeze`, whether `learn_down_to` will be called.
+  /// Throws `ConfigError` for a pattern of a group that is found in no parameter's name.
   Optimizer(const std::vector<Parameter>& parameters, const OptimizerConfig& config,
-            const std::vector<float>& rates, bool scales_loss = false);
+            const std::vector<float>& rates, bool scales_loss = false, const ModelConfig& recipe = {});
 
   /// What to call `backward` on instead of `loss` [].
   at::Tensor scaled(const at::Tensor& loss) const { return scaler_.scaled(loss); }
@@ -62,15 +66,22 @@ class Optimizer {
   /// Clears the gradients without applying them.
   void discard_gradients();
 
+  /// From now on only parameters at most so far below the head learn (0: the head alone; see `depths_of`).
+  /// The others keep value, moments and count.
+  void learn_down_to(int64_t depth);
+
+  /// Exchanges the weights and their averages, where those are kept.
+  void exchange_averages();
+
   /// State by name: "exp_avg/NAME", "exp_avg_sq/NAME", "step/NAME", "applied", with `amsgrad`
-  /// "max_exp_avg_sq/NAME", and the scaler's. Views of the
-  /// live tensors.
+  /// "max_exp_avg_sq/NAME", the scaler's, and the averages. Views of the live tensors.
   std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
-  /// Parameters that learn at one rate.
+  /// Parameters that learn at one rate, and begin to at one time.
   struct Group {
     double rate_factor = 1.0;
+    int64_t depth = 0;
     std::vector<std::string> names = {};
     std::vector<at::Tensor> values = {}, grads = {}, exp_avgs = {}, exp_avg_sqs = {};
     std::vector<at::Tensor> max_exp_avg_sqs = {};  ///< empty without `amsgrad`
@@ -79,7 +90,7 @@ class Optimizer {
     at::Tensor steps = {};  ///< [P] float32: updates of each parameter
   };
 
-  Group& group_with(double rate_factor);
+  Group& group_with(double rate_factor, int64_t depth);
   void add(const Parameter& parameter, double weight_decay, Group& group) const;
   void sgd_step(const Group& group, const at::Tensor& rate, const UpdateStats& stats,
                 const at::Tensor& scale) const;
@@ -88,11 +99,29 @@ class Optimizer {
 
   OptimizerConfig config_;
   std::vector<Group> groups_;
-  std::vector<at::Tensor> grads_;  ///< of all groups
+  int64_t depth_ = std::numeric_limits<int64_t>::max();  ///< of groups that learn
+  std::vector<at::Tensor> grads_;                        ///< of the groups that learn
   LossScaler scaler_;
+  std::optional<WeightAverage> average_;
   at::Tensor applied_;  ///< [1] int64: updates applied, which picks the learning rate
   at::Tensor rates_;    ///< [num_steps + 1] float32
 };
+
+/// While it lives, the weights are their averages, where the optimizer keeps such.
+class AveragedWeights {
+ public:
+  explicit AveragedWeights(Optimizer& optimizer) : optimizer_(optimizer) { optimizer_.exchange_averages(); }
+  ~AveragedWeights() { optimizer_.exchange_averages(); }
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  Optimizer& optimizer_;
+};
+
+/// How far below the head each parameter of a model lies, by their names in its order: 0 for the head, 1 for
+/// the last layer, one more for each below it, most for the embeddings.
+std::vector<int64_t> depths_of(const std::vector<std::string>& names);
 
 /// Whether weight decay leaves a parameter alone: its name ends with one of the patterns.
 bool matches_any(const std::string& name, const std::vector<std::string>& patterns);

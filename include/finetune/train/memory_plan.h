@@ -18,7 +18,7 @@ namespace finetune {
 struct MemoryPlan {
   int64_t weights = 0;  ///< with the copies that products read in mixed precision
   int64_t gradients = 0;
-  int64_t moments = 0;      ///< the optimizer's
+  int64_t moments = 0;      ///< the optimizer's, and the weights' average
   int64_t activations = 0;  ///< kept for the backward pass of the largest micro-batch: an estimate
   int64_t data = 0;         ///< every split's token arena
 

@@ -2,6 +2,7 @@
 
 #include "finetune/batching/batcher.h"
 #include "finetune/model/classifier.h"
+#include "finetune/optim/optimizer.h"
 #include "finetune/train/inputs.h"
 #include "finetune/train/memory_plan.h"
 
@@ -19,6 +20,18 @@ void choose_micro_batch(const RunConfig& config, const Inputs& inputs, c10::Devi
 
 /// Total updates: `epochs` and `max_steps` are totals, the first reached ends; with neither, three epochs.
 int64_t count_steps(const TrainConfig& train, int64_t steps_per_epoch);
+
+/// The run's model on `device`, without values yet. precision: of its activations.
+Classifier make_model(const RunConfig& config, const Inputs& inputs, c10::Device device,
+                      at::ScalarType precision);
+
+/// The optimizer of its parameters, with the schedule laid over `num_steps` updates.
+Optimizer make_optimizer(const RunConfig& config, const Classifier& model, int64_t num_steps,
+                         bool scales_loss);
+
+/// How far below the head parameters learn in update `step` (`model.unfreeze`; see
+/// `Optimizer::learn_down_to`). every: updates between one layer and the next, 0 for all from the start.
+int64_t learning_depth(int64_t step, int64_t every);
 
 /// Initial values, and the pretrained weights over them unless `model.init` is `random`.
 void load_initial_weights(const RunConfig& config, Classifier& model);

@@ -37,6 +37,12 @@ class ConfigGenerator {
     if (coin()) c.model.classifier_dropout = fraction();
     c.model.activation_checkpointing = coin();
     for (int64_t n = integer(0, 2); n > 0; --n) c.model.freeze.push_back("^[.]$" + std::to_string(n));
+    if (coin()) c.model.unfreeze = UnfreezeConfig{.every = Interval{.count = double(integer(1, 50))}};
+    if (coin()) {
+      c.model.lora = LoraConfig{
+          .rank = integer(1, 64), .alpha = 1 + fraction(), .dropout = fraction(), .targets = {"^" + word()}};
+    }
+    if (coin()) c.model.ema = EmaConfig{.decay = fraction()};
     draw_data(c.data);
     draw_train(c.train);
     draw_optimizer(c.optimizer);
