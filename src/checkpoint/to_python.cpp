@@ -1,5 +1,7 @@
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+
 #include "finetune/checkpoint/python_checkpoint.h"
 #include "finetune/checkpoint/safetensors.h"
 #include "finetune/core/error.h"
@@ -21,8 +23,9 @@ at::Tensor required(const SafetensorsFile& file, const std::string& name) {
   return host_copy(file, *entry);
 }
 
-/// Nothing for a parameter that was never updated: torch keeps no state for it either.
+/// Nothing for a parameter that is frozen or was never updated: torch keeps no state for it either.
 std::optional<AdamMoments> moments_of(const SafetensorsFile& file, const std::string& name) {
+  if (file.find("step/" + name) == nullptr) return std::nullopt;
   AdamMoments moments;
   moments.step = required(file, "step/" + name).item<double>();
   if (moments.step == 0) return std::nullopt;
@@ -42,7 +45,8 @@ PythonCheckpoint to_python(const VerifiedCheckpoint& checkpoint, const PythonLay
   const SafetensorsFile weights(checkpoint.directory / kModelFile);
   const SafetensorsFile optimizer(checkpoint.directory / kOptimizerFile);
   const bool is_adam =
-      !layout.parameters.empty() && optimizer.find("exp_avg/" + layout.parameters.front()) != nullptr;
+      std::any_of(layout.parameters.begin(), layout.parameters.end(),
+                  [&](const std::string& name) { return optimizer.find("exp_avg/" + name) != nullptr; });
   if (is_adam) result.optimizer = AdamState{layout.groups, {}};
   for (const std::string& name : layout.parameters) {
     const auto renamed = layout.names.find(name);

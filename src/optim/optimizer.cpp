@@ -8,7 +8,7 @@
 
 #include "finetune/core/error.h"
 #include "finetune/kernels/ops.h"
-#include "update_rules.h"
+#include "finetune/optim/update_rules.h"
 
 namespace finetune {
 

@@ -1,4 +1,4 @@
-#include "update_rules.h"
+#include "finetune/optim/update_rules.h"
 
 #include <algorithm>
 #include <cmath>

@@ -16,6 +16,7 @@
 #include "finetune/core/log.h"
 #include "finetune/optim/optimizer.h"
 #include "finetune/optim/schedule.h"
+#include "finetune/optim/update_rules.h"
 #include "finetune/tasks/task.h"
 #include "finetune/train/model_directory.h"
 
@@ -88,22 +89,37 @@ class RunCheckpoint {
   }
 
  private:
-  /// The groups that the script had; else one where all settings agree, else Hugging Face's two.
+  /// The groups that the script had; else one for each rate and weight decay: one alone where all agree, else
+  /// Hugging Face's two, or more. Frozen parameters are in none.
   std::vector<AdamGroup> groups(const PythonLayout& layout) const {
     std::vector<AdamGroup> groups;
     if (!source_.is_null() && source_.contains("groups") && names_all_groups()) {
       for (const auto& names : source_.at("groups")) groups.push_back(group(names));
       return groups;
     }
-    AdamGroup decayed, undecayed;
-    for (const std::string& name : layout.parameters) {
+    const SafetensorsFile optimizer(checkpoint_.directory / "optimizer.safetensors");
+    const std::vector<UpdateRule> rules = update_rules(layout.parameters, config_.optimizer);
+    std::vector<std::pair<double, double>> settings;  // rate factor and weight decay of each group
+    std::vector<std::vector<std::string>> names;
+    for (size_t i = 0; i < rules.size(); ++i) {
+      const std::string& name = layout.parameters[i];
+      if (optimizer.find("step/" + name) == nullptr) continue;
+      const std::pair own(rules[i].rate_factor, rules[i].weight_decay);
+      const auto found = std::find(settings.begin(), settings.end(), own);
+      const auto number = static_cast<size_t>(found - settings.begin());
+      if (found == settings.end()) {
+        settings.push_back(own);
+        names.emplace_back();
+      }
       const auto renamed = layout.names.find(name);
-      const bool decays =
-          config_.optimizer.weight_decay == 0 || !matches_any(name, config_.optimizer.no_decay);
-      (decays ? decayed : undecayed).names.push_back(renamed == layout.names.end() ? name : renamed->second);
+      names[number].push_back(renamed == layout.names.end() ? name : renamed->second);
     }
-    groups.push_back(group(decayed.names));
-    if (!undecayed.names.empty()) groups.push_back(group(undecayed.names));
+    for (size_t i = 0; i < settings.size(); ++i) {
+      AdamGroup& made = groups.emplace_back(group(names[i]));
+      made.learning_rate *= settings[i].first;
+      if (made.peak_learning_rate) *made.peak_learning_rate *= settings[i].first;
+      made.weight_decay = settings[i].second;
+    }
     return groups;
   }
 
@@ -184,6 +200,15 @@ void write_weights(const fs::path& target, NamedTensors weights, const std::opti
 }
 
 void convert_run(const RunCheckpoint& run, const fs::path& target, const std::optional<fs::path>& model) {
+  const fs::path& folder = run.verified().directory;
+  if (run.config().model.lora) {
+    throw CheckpointError(
+        folder.string() +
+        ": found weights with adapters (model.lora), expected those of a plain model; the run's "
+        "folder model/ has them merged and adapter/ has them in PEFT's format, when it is finished");
+  }
+  if (run.config().model.ema)
+    spdlog::info("the weights are taken, not their average (model.ema), which the run's folder model/ has");
   PythonCheckpoint python = run.python();
   if (format_of(target) == Format::kPth) {
     if (!python.optimizer) spdlog::info("the run's optimizer is not Adam: its state is left out");

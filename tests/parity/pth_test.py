@@ -355,6 +355,38 @@ def test_a_fresh_run_as_a_pth_of_hugging_faces_class(script):
     assert directory.config.id2label == dict(enumerate(LABELS))
 
 
+def test_frozen_parameters_and_groups_as_a_pth(script):
+    """A group for each rate and weight decay; what is frozen is in none, as a script's optimizer has it."""
+    config = script.config("frozen", model={"rename": [], "freeze": ["[.]embeddings[.]"]}, train={"max_steps": 5, "epochs": 4},
+                           optimizer={"learning_rate": 2e-3, "weight_decay": 0.1,
+                                      "groups": [{"patterns": ["^classifier"], "learning_rate": 1e-2, "weight_decay": 0}]})
+    support.finetune("--config", config, "--quiet")
+    run = support.Run(script.folder / "frozen")
+    support.finetune("convert", run.path, script.folder / "frozen.pth")
+    content = torch.load(script.folder / "frozen.pth", weights_only=True)
+    model = BertForSequenceClassification(BertConfig(**{**script.settings.to_dict(), "num_labels": len(LABELS)}))
+    model.load_state_dict(content["net"])
+    learning = {name: value for name, value in model.named_parameters() if ".embeddings." not in name}
+    kinds = {name: 2 if name.startswith("classifier") else int(name.endswith(("bias", "LayerNorm.weight"))) for name in learning}
+    optimizer = torch.optim.AdamW([{"params": [learning[n] for n in learning if kinds[n] == kind]} for kind in range(3)], lr=1)
+    optimizer.load_state_dict(content["optimizer"])
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1, 0, 0]
+    assert [group["initial_lr"] for group in optimizer.param_groups] == pytest.approx([2e-3, 2e-3, 1e-2])
+    state = load_file(run.checkpoints()[-1] / "optimizer.safetensors")
+    for name, parameter in learning.items():
+        assert torch.equal(optimizer.state[parameter]["exp_avg"], state[f"exp_avg/{name}"]), name
+    # And back: the run goes on from it.
+    support.finetune("--config", config, "--resume", script.folder / "frozen.pth", "--set", "output_dir=frozen-on", "--quiet")
+    assert support.Run(script.folder / "frozen-on").summary()["status"] == "completed"
+
+
+def test_adapters_are_no_pth(script):
+    config = script.config("adapted", model={"rename": [], "lora": {"rank": 2}}, train={"max_steps": 2, "epochs": 1})
+    support.finetune("--config", config, "--quiet")
+    result = support.finetune("convert", script.folder / "adapted", script.folder / "adapted.pth", code=4)
+    assert "model.lora" in result.stderr and "model/" in result.stderr and "adapter/" in result.stderr
+
+
 def test_one_container_into_another(script):
     path, _ = save(script, "container", steps=1)
     weights = torch.load(path, weights_only=True)["net"]

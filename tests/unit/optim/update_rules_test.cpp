@@ -1,4 +1,4 @@
-#include "optim/update_rules.h"
+#include "finetune/optim/update_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
