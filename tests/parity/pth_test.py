@@ -371,7 +371,7 @@ def test_frozen_parameters_and_groups_as_a_pth(script):
     optimizer = torch.optim.AdamW([{"params": [learning[n] for n in learning if kinds[n] == kind]} for kind in range(3)], lr=1)
     optimizer.load_state_dict(content["optimizer"])
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1, 0, 0]
-    assert [group["initial_lr"] for group in optimizer.param_groups] == pytest.approx([2e-3, 2e-3, 1e-2])
+    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([2e-3, 2e-3, 1e-2])
     state = load_file(run.checkpoints()[-1] / "optimizer.safetensors")
     for name, parameter in learning.items():
         assert torch.equal(optimizer.state[parameter]["exp_avg"], state[f"exp_avg/{name}"]), name
