@@ -1,10 +1,12 @@
+#include <algorithm>
 #include <iostream>
 
 #include "commands.h"
+#include "finetune/checkpoint/pretrained.h"
 #include "finetune/config/load.h"
 #include "finetune/core/error.h"
+#include "finetune/report/result_text.h"
 #include "finetune/train/dry_run.h"
-#include "finetune/train/headline.h"
 #include "finetune/train/run.h"
 
 namespace finetune::cli {
@@ -33,6 +35,22 @@ int run_overfit_batch(const RunConfig& config) {
   return static_cast<int>(report.learned ? ExitCode::kOk : ExitCode::kUsage);
 }
 
+/// The metrics of every split, and what the first one's rows were taken for.
+std::string result_text(const Json& metrics, const std::filesystem::path& model) {
+  std::string text = metrics_table(metrics);
+  if (text.empty()) return text;
+  const Json* first = &metrics.begin().value();
+  if (!first->contains("loss")) first = &first->begin().value();
+  std::vector<std::string> labels;
+  for (const auto& [id, name] : read_model_config(model).at("id2label").items()) {
+    const size_t number = std::stoul(id);
+    labels.resize(std::max(labels.size(), number + 1));
+    labels[number] = name.get<std::string>();
+  }
+  if (first->contains("confusion")) text += "\n" + confusion_text(first->at("confusion"), labels, 80);
+  return text;
+}
+
 int run_train(TrainOptions options, bool quiet) {
   if (!options.output_dir.empty())
     options.overrides.push_back("output_dir=" + Json(options.output_dir).dump());
@@ -44,9 +62,7 @@ int run_train(TrainOptions options, bool quiet) {
   if (options.dry_run) return run_rehearsal(config, options);
   const Json summary = run(config, options.run);
   spdlog::info("model: {}", (config.output_dir / "model").string());
-  for (const auto& [split, metrics] : summary.at("metrics").items()) {
-    if (metrics.contains("loss")) spdlog::info("{}: {}", split, headline(metrics));
-  }
+  if (!quiet) std::cout << result_text(summary.at("metrics"), config.output_dir / "model");
   return static_cast<int>(ExitCode::kOk);
 }
 

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "finetune/core/text.h"
-#include "finetune/train/headline.h"
+#include "finetune/report/headline.h"
 
 namespace finetune {
 

@@ -15,7 +15,7 @@
 #include "finetune/device/product_rate.h"
 #include "finetune/device/transfer.h"
 #include "finetune/train/evaluate.h"
-#include "finetune/train/headline.h"
+#include "finetune/report/headline.h"
 #include "finetune/train/memory_plan.h"
 #include "finetune/train/recipe.h"
 #include "flops.h"

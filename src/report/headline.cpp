@@ -1,4 +1,4 @@
-#include "finetune/train/headline.h"
+#include "finetune/report/headline.h"
 
 #include <cstdio>
 
