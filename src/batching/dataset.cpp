@@ -43,7 +43,7 @@ void upload_targets(const EncodedDataset& dataset, c10::Device device, DeviceDat
 int64_t DeviceDataset::nbytes() const {
   int64_t bytes = 0;
   for (const at::Tensor& tensor :
-       {input_ids, row_offsets, second_segments, labels, target_offsets, target_positions}) {
+       {input_ids, row_offsets, second_segments, labels, target_offsets, target_positions, text_offsets}) {
     if (tensor.defined()) bytes += static_cast<int64_t>(tensor.nbytes());
   }
   return bytes;
@@ -52,7 +52,7 @@ int64_t DeviceDataset::nbytes() const {
 DeviceDataset DeviceDataset::to(c10::Device device) const {
   DeviceDataset moved = *this;
   for (at::Tensor* tensor : {&moved.input_ids, &moved.row_offsets, &moved.second_segments, &moved.labels,
-                             &moved.target_offsets, &moved.target_positions}) {
+                             &moved.target_offsets, &moved.target_positions, &moved.text_offsets}) {
     if (tensor->defined()) *tensor = tensor->to(device);
   }
   return moved;
@@ -71,6 +71,10 @@ DeviceDataset to_device(EncodedDataset dataset, c10::Device device) {
   } else if (!dataset.labels.empty()) {
     result.host_labels.assign(dataset.labels.begin(), dataset.labels.end());
     result.labels = upload(dataset.labels, device);
+  }
+  if (!dataset.text_offsets.empty()) {
+    result.host_text_offsets.assign(dataset.text_offsets.begin(), dataset.text_offsets.end());
+    result.text_offsets = upload(dataset.text_offsets, device);
   }
   result.lengths.reserve(static_cast<size_t>(dataset.num_rows()));
   for (int64_t row = 0; row < dataset.num_rows(); ++row) {

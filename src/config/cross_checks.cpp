@@ -127,6 +127,29 @@ void check_items(const RunConfig& config, std::vector<Conflict>& conflicts) {
          {"/data/format", "/task/type"}, "a folder a class gives a row one class; use csv, tsv or jsonl");
 }
 
+void check_stride(const DataConfig& data, std::vector<Conflict>& conflicts) {
+  if (!data.stride) return;
+  const std::string found = "found " + std::to_string(*data.stride);
+  if (data.label_shape == LabelShape::kItems) {
+    conflicts.push_back({{"/data/stride", "/task/type"},
+                         found +
+                             " where words, fields or positions are labelled, which have no windows; unset "
+                             "data.stride, and raise data.max_length"});
+  } else if (data.truncation == Truncation::kNone) {
+    conflicts.push_back({{"/data/stride", "/data/truncation"},
+                         found + " beside truncation none, which refuses long texts; unset one of the two"});
+  } else if (data.text_pair && data.truncation == Truncation::kLongestFirst) {
+    conflicts.push_back(
+        {{"/data/stride", "/data/truncation"},
+         found + " for pairs, of which one text stays whole in each window; set data.truncation to "
+                 "\"only_first\" or \"only_second\", the one that is cut into windows"});
+  } else if (*data.stride >= data.max_length) {
+    conflicts.push_back({{"/data/stride", "/data/max_length"},
+                         found + ", expected fewer than the data.max_length " +
+                             std::to_string(data.max_length) + " of a window"});
+  }
+}
+
 void check_data(const DataConfig& data, std::vector<Conflict>& conflicts) {
   if (!data.tokens) check_columns(data, conflicts);
   check_header(data, conflicts);
@@ -135,6 +158,7 @@ void check_data(const DataConfig& data, std::vector<Conflict>& conflicts) {
         {{"/data/truncation", "/data/text_pair"},
          "found only_second where rows have one text; set data.text_pair, or use longest_first"});
   }
+  check_stride(data, conflicts);
   if (data.validation_fraction > 0 && !data.validation.empty()) {
     conflicts.push_back(
         {{"/data/validation_fraction", "/data/validation"},

@@ -223,8 +223,16 @@ constexpr auto kDataKeys = [](auto& s) {
                             {Truncation::kOnlySecond, "only_second"},
                             {Truncation::kNone, "none"}}},
         "Which text loses tokens where a row is too long; none refuses such rows.");
+  s.key("stride", &T::stride, integer(0, 1 << 20),
+        "A text that is longer than max_length becomes several rows, windows that share so many tokens of it "
+        "with "
+        "their neighbours; each learns with the text's label, and the text's answer is the mean of their "
+        "logits. "
+        "Unset: what is too long is cut off.");
   s.key("validation_fraction", &T::validation_fraction, fraction(),
         "The share of the training rows that is held out for validation, where validation names no file.");
+  s.key("stratify", &T::stratify, Boolean{},
+        "With validation_fraction, for texts of one class each: every class is held out in its own share.");
   s.key("max_rows", &T::max_rows, integer(1), "Train on the first rows only, so many. Unset: all.");
   s.key("shuffle", &T::shuffle, Boolean{}, "Draw a new order of rows for every epoch.");
   s.key("cache_dir", &T::cache_dir, CacheFolder{},

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <numeric>
+#include <string_view>
 
 #include "finetune/core/error.h"
 #include "finetune/core/signals.h"
@@ -51,12 +53,32 @@ TextDataset take_rows(TextDataset& from, const std::vector<size_t>& indices) {
   return taken;
 }
 
-/// The encoded tokens of the rows at `indices`.
-EncodedRows take_encoded(EncodedRows& from, const std::vector<size_t>& indices) {
+/// The rows of the texts at `texts`.
+std::vector<size_t> rows_of(const EncodedDataset& dataset, const std::vector<size_t>& texts) {
+  if (dataset.text_offsets.empty()) return texts;
+  std::vector<size_t> rows;
+  for (const size_t text : texts) {
+    for (int64_t row = dataset.text_offsets[text]; row < dataset.text_offsets[text + 1]; ++row) {
+      rows.push_back(static_cast<size_t>(row));
+    }
+  }
+  return rows;
+}
+
+/// The encoded tokens of the texts at `texts`.
+EncodedRows take_encoded(EncodedRows& from, const std::vector<size_t>& texts) {
   EncodedRows taken;
-  taken.rows = take_rows(from.rows, indices);
+  taken.rows = take_rows(from.rows, texts);
   const EncodedDataset& source = from.dataset;
   EncodedDataset& target = taken.dataset;
+  const std::vector<size_t> indices = rows_of(source, texts);
+  if (!source.text_offsets.empty()) {
+    target.text_offsets.push_back(0);
+    for (const size_t text : texts) {
+      target.text_offsets.push_back(target.text_offsets.back() + source.text_offsets[text + 1] -
+                                    source.text_offsets[text]);
+    }
+  }
   target.row_offsets.push_back(0);
   for (const size_t index : indices) {
     const int32_t* ids = source.input_ids.data();
@@ -81,7 +103,45 @@ struct Partition {
   std::vector<size_t> out, stay;  ///< ascending
 };
 
-Partition choose_rows(size_t num_rows, double fraction, uint64_t seed) {
+/// How many of its rows each group gives, `count` of all: in proportion, the largest remainders rounded up,
+/// and none its last one. Fewer than `count` where groups are that small.
+std::vector<size_t> shares_of(const std::vector<std::vector<size_t>>& groups, size_t count, size_t num_rows) {
+  std::vector<size_t> shares, by_remainder(groups.size());
+  size_t given = 0;
+  for (const auto& group : groups) {
+    shares.push_back(std::min(group.size() * count / num_rows, group.size() - 1));
+    given += shares.back();
+  }
+  std::iota(by_remainder.begin(), by_remainder.end(), size_t{0});
+  std::stable_sort(by_remainder.begin(), by_remainder.end(), [&](size_t a, size_t b) {
+    return groups[a].size() * count % num_rows > groups[b].size() * count % num_rows;
+  });
+  for (const size_t group : by_remainder) {
+    if (given == count) break;
+    if (shares[group] + 1 >= groups[group].size()) continue;
+    ++shares[group];
+    ++given;
+  }
+  return shares;
+}
+
+/// Rows by their class, classes in the order in which they appear; all in one group where rows have no one
+/// class.
+std::vector<std::vector<size_t>> groups_of(const TextDataset& rows, bool stratify) {
+  std::vector<std::vector<size_t>> groups;
+  std::map<std::string, size_t, std::less<>> group_of;
+  const bool by_class = stratify && rows.label_shape == LabelShape::kClass && !rows.labels.empty();
+  for (size_t row = 0; row < static_cast<size_t>(rows.num_rows()); ++row) {
+    const auto label = by_class ? rows.labels[row] : std::string_view();
+    const auto [found, is_new] = group_of.try_emplace(std::string(label), groups.size());
+    if (is_new) groups.emplace_back();
+    groups[found->second].push_back(row);
+  }
+  return groups;
+}
+
+Partition choose_rows(const TextDataset& rows_of_all, double fraction, uint64_t seed, bool stratify) {
+  const auto num_rows = static_cast<size_t>(rows_of_all.num_rows());
   if (!(fraction > 0.0 && fraction < 1.0)) {
     throw ConfigError("data.validation_fraction is " + std::to_string(fraction) +
                       ", expected more than 0 and less than 1");
@@ -94,14 +154,23 @@ Partition choose_rows(size_t num_rows, double fraction, uint64_t seed) {
   const auto wanted = static_cast<size_t>(std::llround(fraction * static_cast<double>(num_rows)));
   const size_t count = std::clamp<size_t>(wanted, 1, num_rows - 1);
 
-  std::vector<size_t> order(num_rows);
-  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<std::vector<size_t>> groups = groups_of(rows_of_all, stratify);
+  std::vector<size_t> shares = shares_of(groups, count, num_rows);
+  if (std::accumulate(shares.begin(), shares.end(), size_t{0}) == 0) {  // no class has two texts
+    groups = groups_of(rows_of_all, false);
+    shares = {count};
+  }
   const uint64_t stream = mix(seed);
   const auto rank = [&](size_t row) { return mix(stream ^ mix(row)); };
-  std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
-                   [&](size_t a, size_t b) { return std::pair(rank(a), a) < std::pair(rank(b), b); });
-  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(count);
-  Partition rows{{order.begin(), middle}, {middle, order.end()}};
+  Partition rows;
+  for (size_t number = 0; number < groups.size(); ++number) {
+    std::vector<size_t>& group = groups[number];
+    const auto middle = group.begin() + static_cast<std::ptrdiff_t>(shares[number]);
+    std::nth_element(group.begin(), middle, group.end(),
+                     [&](size_t a, size_t b) { return std::pair(rank(a), a) < std::pair(rank(b), b); });
+    rows.out.insert(rows.out.end(), group.begin(), middle);
+    rows.stay.insert(rows.stay.end(), middle, group.end());
+  }
   std::sort(rows.out.begin(), rows.out.end());
   std::sort(rows.stay.begin(), rows.stay.end());
   return rows;
@@ -217,8 +286,8 @@ TextDataset read_dataset(const std::vector<std::filesystem::path>& files, const 
   return rows;
 }
 
-TextDataset split_off(TextDataset& train, double fraction, uint64_t seed) {
-  const Partition rows = choose_rows(static_cast<size_t>(train.num_rows()), fraction, seed);
+TextDataset split_off(TextDataset& train, double fraction, uint64_t seed, bool stratify) {
+  const Partition rows = choose_rows(train, fraction, seed, stratify);
   TextDataset validation = take_rows(train, rows.out);
   const int64_t num_replaced = train.num_replaced;
   train = take_rows(train, rows.stay);
@@ -226,8 +295,8 @@ TextDataset split_off(TextDataset& train, double fraction, uint64_t seed) {
   return validation;
 }
 
-EncodedRows split_off(EncodedRows& train, double fraction, uint64_t seed) {
-  const Partition rows = choose_rows(static_cast<size_t>(train.rows.num_rows()), fraction, seed);
+EncodedRows split_off(EncodedRows& train, double fraction, uint64_t seed, bool stratify) {
+  const Partition rows = choose_rows(train.rows, fraction, seed, stratify);
   EncodedRows validation = take_encoded(train, rows.out);
   const int64_t num_replaced = train.rows.num_replaced;
   train = take_encoded(train, rows.stay);

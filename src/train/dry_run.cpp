@@ -180,10 +180,10 @@ double rehearse_evaluation(Rehearsal& run, const DeviceDataset& rows) {
       rows, order,
       plan_batches(rows.lengths, order, 0, static_cast<int64_t>(order.size()), kMostRows, kMostTokens));
   const auto meter = run.inputs.task->make_meter(run.device.device);
-  RowMeter row_meter(*run.inputs.task, rows, *meter);
   const double began = monotonic_seconds();
-  const Batch batch = source.batch(0);
-  row_meter.add(0, batch, run.model.forward(batch, ForwardMode{}));
+  const Batch batch = run.inputs.task->shown(source.batch(0), run.update.rng());
+  const at::Tensor logits = run.model.forward(batch, ForwardMode{});
+  meter->add(run.inputs.task->loss_sum(logits, batch.labels), logits, batch.labels, 1.0);
   run.synchronize();
   return static_cast<double>(batch.num_tokens) / (monotonic_seconds() - began);
 }

@@ -110,8 +110,8 @@ class SplitLoader {
   Json settings(Role role) const {
     const Json config = to_json(config_);
     Json data = config.at("data");
-    for (const char* key : {"train", "validation", "test", "validation_fraction", "max_rows", "shuffle",
-                            "cache_dir", "residency", "workers"})
+    for (const char* key : {"train", "validation", "test", "validation_fraction", "stratify", "max_rows",
+                            "shuffle", "cache_dir", "residency", "workers"})
       data.erase(key);
     Json task = config.at("task");
     for (const char* key :
@@ -127,7 +127,8 @@ class SplitLoader {
     } else {
       result["labels_of_model"] = labels_of_model(inputs_.model_config);
       result["max_rows"] = config.at("data").at("max_rows");
-      if (held_out_fraction() > 0) result["held_out"] = {held_out_fraction(), config_.seed};
+      if (held_out_fraction() > 0)
+        result["held_out"] = {held_out_fraction(), config_.seed, config_.data.stratify};
     }
     return result;
   }
@@ -135,7 +136,8 @@ class SplitLoader {
   EncodedSplits encode_train() const {
     EncodedRows train = encode(config_.data.train, config_.data.max_rows);
     std::optional<EncodedRows> held_out;
-    if (held_out_fraction() > 0) held_out = split_off(train, held_out_fraction(), config_.seed);
+    if (held_out_fraction() > 0)
+      held_out = split_off(train, held_out_fraction(), config_.seed, config_.data.stratify);
     const LabelMap labels = choose_labels(config_, train.rows, inputs_.model_config);
     EncodedSplits result;
     result.facts["labels"] = labels.names();
@@ -171,6 +173,7 @@ class SplitLoader {
     inputs_.description[name] = Json{{"rows", encoded.num_rows()},
                                      {"tokens", encoded.input_ids.size()},
                                      {"truncated", encoded.num_truncated}};
+    if (!encoded.text_offsets.empty()) inputs_.description[name]["texts"] = encoded.num_texts();
     return place(name, std::move(encoded), residency);
   }
 
@@ -196,7 +199,7 @@ class SplitLoader {
   const RunConfig& config_;
   c10::Device device_;
   Inputs& inputs_;
-  EncodeOptions options_;
+  RowOptions options_;
   TokenCache cache_;
 };
 

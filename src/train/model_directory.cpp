@@ -85,6 +85,7 @@ Json settings_json(const Task& task, const RunConfig& config) {
               {"position_unit", resolved.at("data").at("position_unit")},
               {"pooling", resolved.at("model").at("pooling")},
               {"max_length", data.max_length},
+              {"stride", resolved.at("data").at("stride")},
               {"truncation", resolved.at("data").at("truncation")}};
 }
 
@@ -138,6 +139,8 @@ std::optional<Settings> read_settings(const std::filesystem::path& directory) {
     if (json.value("position_unit", "tokens") == "characters") data.position_unit = PositionUnit::kCharacters;
     settings.model.pooling = pooling_from(json.value("pooling", "pooler"));
     data.max_length = json.at("max_length").get<int64_t>();
+    if (const Json stride = json.value("stride", Json()); !stride.is_null())
+      data.stride = stride.get<int64_t>();
     data.truncation = truncation_from(json.at("truncation").get<std::string>());
   } catch (const Json::exception& error) {
     throw CheckpointError(path.string() + ": " + error.what() +
@@ -188,8 +191,9 @@ Settings settings_of_config(const Json& model_config, const std::filesystem::pat
 
 }  // namespace
 
-EncodeOptions encode_options(const DataConfig& data, int64_t max_positions) {
-  EncodeOptions options;
+RowOptions encode_options(const DataConfig& data, int64_t max_positions) {
+  RowOptions options;
+  options.stride = data.stride;
   options.max_length = data.max_length;
   if (options.max_length > max_positions) {
     spdlog::info("data.max_length {} is clamped to the model's {} positions", data.max_length, max_positions);

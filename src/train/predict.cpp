@@ -58,7 +58,7 @@ class ChunkRunner {
   }
 
  private:
-  /// The logits of some rows, on their way to the host.
+  /// The logits of some texts, each a line of the file, on their way to the host.
   struct Pending {
     int64_t first_row, num_rows;
     AsyncRead logits;
@@ -73,18 +73,17 @@ class ChunkRunner {
     const DeviceDataset dataset = to_device(encoded, device_);
     num_items_ += static_cast<int64_t>(dataset.item_positions.size());
     num_lost_items_ += encoded.num_lost_items();
-    std::optional<RowMeter> meter;
+    std::optional<TextMeter> meter;
     if (meter_ != nullptr) meter.emplace(*trained_.task, dataset, *meter_);
     std::optional<Pending> pending;
-    for_each_batch(*trained_.model, dataset,
-                   [&](int64_t first_row, const Batch& batch, const at::Tensor& logits) {
-                     if (meter) meter->add(first_row, batch, logits);
-                     if (!sink_) return;
-                     // The device computes this batch while the host writes the one before.
-                     Pending next{first_row, batch.num_rows, AsyncRead(logits.contiguous())};
-                     if (pending) give(rows, dataset, *pending);
-                     pending.emplace(std::move(next));
-                   });
+    for_each_batch(*trained_.model, *trained_.task, dataset, [&](const Answered& answered) {
+      if (meter) meter->add(answered);
+      if (!sink_) return;
+      // The device computes this batch while the host writes the one before.
+      Pending next{answered.first_text, answered.num_texts, AsyncRead(answered.logits.contiguous())};
+      if (pending) give(rows, dataset, *pending);
+      pending.emplace(std::move(next));
+    });
     if (pending) give(rows, dataset, *pending);
   }
 
@@ -109,7 +108,7 @@ class ChunkRunner {
   c10::Device device_;
   Meter* meter_;
   const PredictionSink& sink_;
-  EncodeOptions options_;
+  RowOptions options_;
   int64_t num_items_ = 0;
   int64_t num_lost_items_ = 0;  ///< without a token
 };

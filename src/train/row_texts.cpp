@@ -11,9 +11,22 @@ namespace {
 
 /// The numbers, among all rows of the training files, of those that were held out.
 std::vector<int64_t> held_out_rows(const RunConfig& config, int64_t num_rows) {
-  TextDataset all;  // nothing but the rows' numbers, in place of their lines
-  for (int64_t row = 0; row < num_rows; ++row) all.lines.push_back(row);
-  return split_off(all, config.data.validation_fraction, config.seed).lines;
+  TextDataset all;  // labels, and the rows' numbers in place of their lines
+  all.configure(config.data);
+  for (const auto& file : config.data.train) {
+    const auto reader = open_rows(file, config.data, LabelPresence::kRequired);
+    for (Row row; all.num_rows() < num_rows && reader->next(row);) {
+      Row number;
+      number.label = std::move(row.label);
+      number.line = all.num_rows();
+      if (all.label_shape == LabelShape::kClass) {
+        all.push_back(std::move(number), file);
+      } else {
+        all.lines.push_back(number.line);
+      }
+    }
+  }
+  return split_off(all, config.data.validation_fraction, config.seed, config.data.stratify).lines;
 }
 
 /// Rows of files one after the other, by their number among all.

@@ -190,9 +190,8 @@ Json metrics_of(const Classifier& model, const Inputs& inputs, RunDetails* detai
                                 const DeviceDataset& dataset) {
     if (details == nullptr || !dataset.labels.defined()) return evaluate(model, dataset, *inputs.task);
     AnswerMeter answers = details->make_meter(dataset.device());
-    Json values = evaluate(
-        model, dataset, *inputs.task,
-        [&](int64_t, const Batch& batch, const at::Tensor& logits) { answers.add(logits, batch.labels); });
+    Json values = evaluate(model, dataset, *inputs.task,
+                           [&](const Answered& answered) { answers.add(answered.logits, answered.labels); });
     details->add_evaluation(split, name, dataset, answers.drain());
     return values;
   };

@@ -197,7 +197,7 @@ void RunDetails::add_evaluation(const std::string& split, const std::string& nam
   }
   const AnswerWriter writer(
       rows, *inputs_.task, config_.data.label_shape,
-      read_rows_again(config_, split, name, inputs_.train.num_rows(), rows.num_rows(), numbers));
+      read_rows_again(config_, split, name, inputs_.train.num_texts(), rows.num_texts(), numbers));
   content_["evaluations"][name] = Json{{"kind", kind_of(config_.data.label_shape)},
                                        {"calibration", calibration_json(answers.calibration)},
                                        {"worst", writer.list(answers.worst)},

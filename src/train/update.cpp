@@ -22,8 +22,9 @@ void Update::begin(int64_t step, double label_weight) {
   divisor_.fill_(label_weight > 0 ? label_weight : 1.0);
 }
 
-Update::Forward Update::forward(const Batch& batch) const {
+Update::Forward Update::forward(const Batch& given) const {
   Forward forward;
+  const Batch batch = task_.shown(given, rng_);
   forward.logits = model_.forward(batch, {.training = true, .rng = rng_});
   forward.loss_sum = task_.loss_sum(forward.logits, batch.labels);
   return forward;

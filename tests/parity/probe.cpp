@@ -98,8 +98,8 @@ void probe(const RunConfig& config, int64_t num_steps, const std::filesystem::pa
     used_rates.push_back(stats.learning_rate.item<double>());
   }
   std::vector<at::Tensor> final_logits;
-  for_each_batch(model, inputs.train,
-                 [&](int64_t, const Batch&, const at::Tensor& logits) { final_logits.push_back(logits); });
+  for_each_batch(model, *inputs.task, inputs.train,
+                 [&](const Answered& answered) { final_logits.push_back(answered.logits); });
   results.push_back({"final_logits", at::cat(final_logits)});
   results.push_back({"final_loss", doubles({evaluate(model, inputs.train, *inputs.task).at("loss")})});
   results.push_back({"losses", doubles(losses)});

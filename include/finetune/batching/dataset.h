@@ -21,16 +21,23 @@ struct DeviceDataset {
   at::Tensor labels;           ///< [R] or [L] int64, [R, W] float32, or undefined
   at::Tensor
       target_offsets;  ///< [R + 1] int64: row r's part of the L targets; undefined where rows are labelled
-  at::Tensor target_positions;               ///< [L] int64: each target's token in its row
-  std::vector<int32_t> lengths;              ///< [R]
-  std::vector<int64_t> host_labels;          ///< as `labels`, or empty
-  std::vector<float> host_values;            ///< as `labels` where those are float32, else empty
+  at::Tensor target_positions;       ///< [L] int64: each target's token in its row
+  at::Tensor text_offsets;           ///< [D + 1] int64: text d's windows; undefined: each text is a row
+  std::vector<int32_t> lengths;      ///< [R]
+  std::vector<int64_t> host_labels;  ///< as `labels`, or empty
+  std::vector<float> host_values;    ///< as `labels` where those are float32, else empty
   std::vector<int64_t> host_target_offsets;  ///< as `target_offsets`, or empty
+  std::vector<int64_t> host_text_offsets;    ///< as `text_offsets`, or empty
   std::vector<int64_t> item_offsets;         ///< [R + 1] of the rows' items; empty where rows are labelled
   std::vector<int32_t> item_positions;       ///< each item's token in its row; -1: none, and no target
   std::vector<int64_t> item_labels;          ///< as `item_positions`; empty where there are no labels
 
   int64_t num_rows() const { return static_cast<int64_t>(lengths.size()); }
+  /// Whether texts may be several rows, windows of them, which are answered together.
+  bool has_windows() const { return !host_text_offsets.empty(); }
+  int64_t num_texts() const {
+    return has_windows() ? static_cast<int64_t>(host_text_offsets.size()) - 1 : num_rows();
+  }
   /// Whether positions in rows are predicted for, not rows.
   bool has_targets() const { return !host_target_offsets.empty(); }
   /// Labels that rows [first, last) have in `labels`.

@@ -17,6 +17,12 @@
 
 namespace finetune {
 
+/// How texts become rows.
+struct RowOptions : EncodeOptions {
+  /// Tokens that neighbouring windows of a long text share; unset: what is too long is cut off.
+  std::optional<int64_t> stride = {};
+};
+
 /// All rows of a split, encoded, on the host: one flat arena of tokens, ragged.
 struct EncodedDataset {
   HostArray<int32_t> input_ids;    ///< [T] every token of every row, special tokens included
@@ -28,9 +34,11 @@ struct EncodedDataset {
   HostArray<float> values;    ///< [R, W] labels that are numbers, 0 or 1 a class, or undefined; else empty
   HostArray<int64_t> target_offsets;    ///< [R + 1] the items of row r; empty where rows are labelled
   HostArray<int32_t> target_positions;  ///< [L] each item's token in its row; -1 where it has none
-  int64_t num_truncated = 0;            ///< rows that lost tokens to max_length
-  int64_t num_replaced = 0;             ///< rows with bytes that were not UTF-8, replaced
-  std::string fingerprint;              ///< hash over ids, offsets and labels
+  HostArray<int64_t>
+      text_offsets;           ///< [D + 1] the rows that are windows of text d; empty: each text is a row
+  int64_t num_truncated = 0;  ///< rows that lost tokens to max_length
+  int64_t num_replaced = 0;   ///< rows with bytes that were not UTF-8, replaced
+  std::string fingerprint;    ///< hash over ids, offsets and labels
 
   /// Every array by name, for what treats all of them alike.
   template <typename Self, typename Visitor>
@@ -42,9 +50,13 @@ struct EncodedDataset {
     visit("values", self.values);
     visit("target_offsets", self.target_offsets);
     visit("target_positions", self.target_positions);
+    visit("text_offsets", self.text_offsets);
   }
 
   int64_t num_rows() const { return static_cast<int64_t>(row_offsets.empty() ? 0 : row_offsets.size() - 1); }
+  int64_t num_texts() const {
+    return text_offsets.empty() ? num_rows() : static_cast<int64_t>(text_offsets.size() - 1);
+  }
   /// Items that have no token.
   int64_t num_lost_items() const { return std::count(target_positions.begin(), target_positions.end(), -1); }
   int64_t length(int64_t row) const {
@@ -92,17 +104,18 @@ struct TextDataset {
 TextDataset read_dataset(const std::vector<std::filesystem::path>& files, const DataConfig& config,
                          LabelPresence labels, std::optional<int64_t> max_rows = std::nullopt);
 
-/// Moves `fraction` of the rows (rounded; at least one, and at least one stays) out of `train` and returns
-/// them, order kept. Which rows depends on `seed` and their number alone. Throws `DataError` where there are
-/// fewer than two rows, and `ConfigError` for a fraction outside (0, 1).
-TextDataset split_off(TextDataset& train, double fraction, uint64_t seed);
+/// Moves `fraction` of the texts (rounded; at least one, and at least one stays) out of `train` and returns
+/// them, order kept. Which ones depends on `seed`, their number and, with `stratify`, their classes: each
+/// class gives its share (largest remainders first), and one that has a single text keeps it. Where texts
+/// have other labels than one class, `stratify` changes nothing. Throws `DataError` where there are fewer
+/// than two texts, and `ConfigError` for a fraction outside (0, 1).
+TextDataset split_off(TextDataset& train, double fraction, uint64_t seed, bool stratify);
 
 /// Encodes all rows on `threads` threads; the result does not depend on their number. A row without a label
 /// in a split that has labels is given `ignore_index`. Throws `DataError` for a label that `labels` does not
 /// have (file, line, value, known labels), and for a row that cannot be truncated as asked (with its place):
 /// of several such rows always the first. Throws `Interrupted`.
-EncodedDataset encode_dataset(const TextDataset& rows, const Tokenizer& tokenizer,
-                              const EncodeOptions& options, const LabelMap& labels, int threads,
-                              int64_t ignore_index = -100);
+EncodedDataset encode_dataset(const TextDataset& rows, const Tokenizer& tokenizer, const RowOptions& options,
+                              const LabelMap& labels, int threads, int64_t ignore_index = -100);
 
 }  // namespace finetune

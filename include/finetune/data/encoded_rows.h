@@ -21,10 +21,10 @@ struct EncodedRows {
 /// it.
 EncodedRows encode_files(const std::vector<std::filesystem::path>& files, const DataConfig& config,
                          LabelPresence labels, std::optional<int64_t> max_rows, const Tokenizer& tokenizer,
-                         const EncodeOptions& options, int threads);
+                         const RowOptions& options, int threads);
 
-/// As `split_off` for text: the same rows.
-EncodedRows split_off(EncodedRows& train, double fraction, uint64_t seed);
+/// As `split_off` for text: the same texts, each with all its windows.
+EncodedRows split_off(EncodedRows& train, double fraction, uint64_t seed, bool stratify);
 
 /// Gives the rows' labels their ids, as `encode_dataset` does. Throws as it does.
 EncodedDataset with_labels(EncodedRows rows, const LabelMap& labels, int64_t ignore_index = -100);

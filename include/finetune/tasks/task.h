@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "finetune/batching/dataset.h"
+#include "finetune/batching/batch.h"
 #include "finetune/config/run_config.h"
 #include "finetune/core/json.h"
 #include "finetune/data/label_map.h"
@@ -41,6 +41,13 @@ class Task {
   virtual HeadConfig head() const = 0;
   /// What `problem_type` in a Hugging Face config.json says; empty: nothing.
   virtual std::string problem_type() const { return ""; }
+
+  /// What a model is shown of a batch, and asked: the batch itself, unless the task hides parts of it. rng
+  /// [2] int64 on the device: seed and step, which the hiding is counted by. Does not wait for the device.
+  virtual Batch shown(Batch batch, const at::Tensor& rng) const {
+    static_cast<void>(rng);
+    return batch;
+  }
 
   /// What each row's labels weigh in the loss together: [R]. The divisor of an update's loss is the sum over
   /// its rows.

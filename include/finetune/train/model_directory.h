@@ -33,6 +33,6 @@ void save_trained_model(const std::filesystem::path& directory, const Json& sour
 
 /// How rows are encoded under `data`, for a model with `max_positions` positions; says so where it has to
 /// clamp.
-EncodeOptions encode_options(const DataConfig& data, int64_t max_positions);
+RowOptions encode_options(const DataConfig& data, int64_t max_positions);
 
 }  // namespace finetune

@@ -63,8 +63,9 @@ TEST_F(SimInference, AnEvaluationWaitsForTheDeviceOnlyAtItsEnd) {
   const auto meter = trained.task->make_meter(kSim);
   {
     const StrictSection strict(StrictSection::kWaits);
-    for_each_batch(*trained.model, dataset, [&](int64_t, const Batch& batch, const at::Tensor& logits) {
-      meter->add(trained.task->loss_sum(logits, batch.labels), logits, batch.labels, 1.0);
+    for_each_batch(*trained.model, *trained.task, dataset, [&](const Answered& answered) {
+      meter->add(trained.task->loss_sum(answered.logits, answered.labels), answered.logits, answered.labels,
+                 1.0);
     });
   }
   reset_counters();

@@ -224,7 +224,7 @@ TEST(SplitOff, IsAPartitionThatKeepsOrderAndPlaces) {
   TextDataset train = numbered_rows(1'000);
   train.pairs = train.texts;
   const TextDataset all = train;
-  const TextDataset validation = split_off(train, 0.1, 42);
+  const TextDataset validation = split_off(train, 0.1, 42, false);
   EXPECT_EQ(validation.num_rows(), 100);
   EXPECT_EQ(train.num_rows(), 900);
   std::vector<int64_t> merged;
@@ -281,10 +281,10 @@ TEST(EncodeFiles, HoldsOutTheRowsThatSplittingTextHoldsOut) {
   options.max_length = 60;
   TextDataset text = read_dataset({file}, {}, LabelPresence::kRequired);
   const LabelMap labels = LabelMap::learn(text.labels);
-  const TextDataset held_out_text = split_off(text, 0.3, 5);
+  const TextDataset held_out_text = split_off(text, 0.3, 5, false);
   EncodedRows rows =
       encode_files({file}, {}, LabelPresence::kRequired, std::nullopt, ByteTokenizer(), options, 2);
-  EncodedRows held_out = split_off(rows, 0.3, 5);
+  EncodedRows held_out = split_off(rows, 0.3, 5, false);
   using Pair = std::pair<EncodedRows*, const TextDataset*>;
   for (const auto& [encoded, source] : {Pair(&rows, &text), Pair(&held_out, &held_out_text)}) {
     const EncodedDataset expected = encode_dataset(*source, ByteTokenizer(), options, labels, 1);
@@ -323,7 +323,7 @@ TEST(EncodeFiles, NamesTheRowThatCannotBeCutAndTheUnknownLabel) {
 TEST(SplitOff, DependsOnTheSeedAndSpreadsOverTheRows) {
   const auto lines_for = [](uint64_t seed) {
     TextDataset train = numbered_rows(2'000);
-    return split_off(train, 0.25, seed).lines;
+    return split_off(train, 0.25, seed, false).lines;
   };
   EXPECT_EQ(lines_for(1), lines_for(1));
   EXPECT_NE(lines_for(1), lines_for(2));
@@ -333,14 +333,51 @@ TEST(SplitOff, DependsOnTheSeedAndSpreadsOverTheRows) {
   EXPECT_NEAR(static_cast<double>(in_first_half), 250.0, 50.0);
 }
 
+/// Rows of these many of each class, one class after the other.
+TextDataset rows_of_classes(const std::vector<int>& counts) {
+  TextDataset rows;
+  for (size_t label = 0; label < counts.size(); ++label) {
+    for (int i = 0; i < counts[label]; ++i) {
+      rows.push_back({.text = "t", .label = "c" + std::to_string(label), .line = rows.num_rows()}, "a.csv");
+    }
+  }
+  return rows;
+}
+
+std::vector<int64_t> held_out_of_each(TextDataset train, size_t num_classes, double fraction, uint64_t seed) {
+  const TextDataset held_out = split_off(train, fraction, seed, true);
+  std::vector<int64_t> counts(num_classes);
+  for (size_t row = 0; row < held_out.labels.size(); ++row)
+    ++counts[std::stoul(held_out.labels[row].substr(1))];
+  return counts;
+}
+
+TEST(SplitOff, GivesEachClassItsShare) {
+  using testing::ElementsAre;
+  for (const uint64_t seed : {1u, 2u, 3u}) {
+    EXPECT_THAT(held_out_of_each(rows_of_classes({100, 50, 10}), 3, 0.1, seed), ElementsAre(10, 5, 1));
+    // 3 of 30 rows: the shares are 1.9, 0.9 and 0.2.
+    EXPECT_THAT(held_out_of_each(rows_of_classes({19, 9, 2}), 3, 0.1, seed), ElementsAre(2, 1, 0));
+    // A class keeps its last row, which training needs.
+    EXPECT_THAT(held_out_of_each(rows_of_classes({4, 1, 1, 1}), 4, 0.5, seed), ElementsAre(3, 0, 0, 0));
+  }
+  TextDataset alone = rows_of_classes({1, 1, 1, 1});
+  EXPECT_EQ(split_off(alone, 0.5, 1, true).num_rows(), 2) << "classes of one row cannot be divided";
+}
+
+TEST(SplitOff, OneClassIsDividedAsWithoutClasses) {
+  TextDataset with = rows_of_classes({200}), without = with;
+  EXPECT_EQ(split_off(with, 0.3, 7, true).lines, split_off(without, 0.3, 7, false).lines);
+}
+
 TEST(SplitOff, AtLeastOneRowGoesAndOneStays) {
   TextDataset train = numbered_rows(10);
-  EXPECT_EQ(split_off(train, 0.001, 1).num_rows(), 1);
-  EXPECT_EQ(split_off(train, 0.999, 1).num_rows(), 8);
+  EXPECT_EQ(split_off(train, 0.001, 1, false).num_rows(), 1);
+  EXPECT_EQ(split_off(train, 0.999, 1, false).num_rows(), 8);
   EXPECT_EQ(train.num_rows(), 1);
-  EXPECT_THROW(split_off(train, 0.5, 1), DataError);
-  EXPECT_THROW(split_off(train, 0.0, 1), ConfigError);
-  EXPECT_THROW(split_off(train, 1.0, 1), ConfigError);
+  EXPECT_THROW(split_off(train, 0.5, 1, false), DataError);
+  EXPECT_THROW(split_off(train, 0.0, 1, false), ConfigError);
+  EXPECT_THROW(split_off(train, 1.0, 1, false), ConfigError);
 }
 
 }  // namespace
