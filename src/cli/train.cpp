@@ -41,8 +41,10 @@ std::string result_text(const Json& metrics, const std::filesystem::path& model)
   if (text.empty()) return text;
   const Json* first = &metrics.begin().value();
   if (!first->contains("loss")) first = &first->begin().value();
+  const Json config = read_model_config(model);
   std::vector<std::string> labels;
-  for (const auto& [id, name] : read_model_config(model).at("id2label").items()) {
+  if (!config.contains("id2label")) return text;
+  for (const auto& [id, name] : config.at("id2label").items()) {
     const size_t number = std::stoul(id);
     labels.resize(std::max(labels.size(), number + 1));
     labels[number] = name.get<std::string>();

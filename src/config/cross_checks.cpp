@@ -68,7 +68,12 @@ void check_task(const RunConfig& config, std::vector<Conflict>& conflicts) {
   needs(!task.class_weights.empty(), one_class, "/task/class_weights", kOneClass);
   needs(!task.pos_weight.empty(), several, "/task/pos_weight", "multi_label_classification");
   needs(task.threshold != defaults.threshold, several, "/task/threshold", "multi_label_classification");
-  needs(!task.labels.empty(), task.type != TaskType::kRegression, "/task/labels", "tasks with classes");
+  const bool classes = one_class || several;
+  const bool hides = task.type == TaskType::kMaskedLm;
+  needs(!task.labels.empty(), classes, "/task/labels", "tasks with classes");
+  needs(task.mask_fraction != defaults.mask_fraction, hides, "/task/mask_fraction", "masked_lm");
+  needs(config.data.format == DataFormat::kText, hides, "/data/format",
+        "masked_lm, whose texts have no labels,");
   if (task.loss == LossType::kFocal && task.label_smoothing > 0) {
     conflicts.push_back({{"/task/label_smoothing", "/task/loss"},
                          "the focal loss has no smoothed form here; unset one of the two"});
@@ -187,9 +192,12 @@ void check_recipes(const RunConfig& config, std::vector<Conflict>& conflicts) {
          "found a learning rate of a group beside optimizer.learning_rate = 0, of which it would be "
          "a multiple; set optimizer.learning_rate, and model.freeze for what must not learn"});
   }
-  if (config.model.pooling != Pooling::kPooler && config.data.label_shape == LabelShape::kItems) {
-    conflicts.push_back({{"/model/pooling", "/task/type"},
-                         "token_classification reads each token, nothing is pooled; unset model.pooling"});
+  const LabelShape shape = config.data.label_shape;
+  if (config.model.pooling != Pooling::kPooler &&
+      (shape == LabelShape::kItems || shape == LabelShape::kNone)) {
+    conflicts.push_back(
+        {{"/model/pooling", "/task/type"},
+         "found a task that reads single tokens, of which nothing is pooled; unset model.pooling"});
   }
   if (!config.train.early_stopping) return;
   if (config.data.validation.empty() && config.data.validation_fraction == 0) {

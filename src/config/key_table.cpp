@@ -91,14 +91,16 @@ class Section {
 
 constexpr auto kTaskKeys = [](auto& s) {
   using T = TaskConfig;
-  s.key("type", &T::type,
-        Choice<TaskType>{{{TaskType::kSequenceClassification, "sequence_classification"},
-                          {TaskType::kMultiLabelClassification, "multi_label_classification"},
-                          {TaskType::kRegression, "regression"},
-                          {TaskType::kTokenClassification, "token_classification"}}},
-        "What is learned: a class, any number of classes or a number for each row, or a class for each of a "
-        "row's "
-        "words (data.tokens), fields (data.fields) or places (data.positions).");
+  s.key(
+      "type", &T::type,
+      Choice<TaskType>{{{TaskType::kSequenceClassification, "sequence_classification"},
+                        {TaskType::kMultiLabelClassification, "multi_label_classification"},
+                        {TaskType::kRegression, "regression"},
+                        {TaskType::kTokenClassification, "token_classification"},
+                        {TaskType::kMaskedLm, "masked_lm"}}},
+      "What is learned: a class, any number of classes or a number for each row, hidden tokens of plain text "
+      "(masked_lm, to make an encoder at home in a kind of text), or a class for each of a row's "
+      "words (data.tokens), fields (data.fields) or places (data.positions).");
   s.key("labels", &T::labels, ClassNames{},
         "The classes in the order of their ids. Empty: learned from the training data, sorted.");
   s.key("ignore_index", &T::ignore_index, integer(), "A label with this id adds nothing to loss or metrics.");
@@ -117,6 +119,8 @@ constexpr auto kTaskKeys = [](auto& s) {
         "For multi_label_classification, what a class weighs where it holds: as class_weights; \"balanced\": "
         "rows "
         "without it / rows with it.");
+  s.key("mask_fraction", &T::mask_fraction, Number{.low = 0, .above_low = true, .end = 1.0},
+        "For masked_lm: the share of a row's tokens that are hidden and told.");
   s.key("threshold", &T::threshold, Number{.low = 0, .above_low = true, .end = 1.0},
         "For multi_label_classification: the probability from which on a class is said to hold.");
 };
@@ -153,11 +157,12 @@ constexpr auto kModelKeys = [](auto& s) {
   s.key("unfreeze", &T::unfreeze, UnfreezeKind{},
         "Layers begin to learn from the top down: the head alone at first, one layer more each time `every` "
         "has passed, the embeddings last. Unset: all from the start.");
-  s.key("lora", &T::lora, LoraKind{},
-        "Of the encoder only low-rank adapters of linear layers learn: targets (regular expressions that are "
-        "found in their names; a family's queries and values are meant by \"query\" and \"value\", \"q_lin\" "
-        "and \"v_lin\", \"Wqkv\"), rank, alpha, dropout. RUN/model has them merged, RUN/adapter has them as "
-        "PEFT's.");
+  s.key(
+      "lora", &T::lora, LoraKind{},
+      "Of the encoder only low-rank adapters of linear layers learn: rank, alpha, dropout, and targets, "
+      "regular "
+      "expressions that are found in the layers' names (\"query\", \"output[.]dense\"); without targets the "
+      "queries and values. RUN/model has them merged, RUN/adapter has them as PEFT's.");
   s.key("ema", &T::ema, EmaKind{},
         "Keep an exponential moving average of the weights (decay) and evaluate and export it.");
   s.key("activation_checkpointing", &T::activation_checkpointing, Boolean{},
@@ -177,8 +182,10 @@ constexpr auto kDataFileKeys = [](auto& s) {
                             {DataFormat::kTsv, "tsv"},
                             {DataFormat::kJsonl, "jsonl"},
                             {DataFormat::kConll, "conll"},
-                            {DataFormat::kFolder, "folder"}}},
-        "Layout of the files; auto goes by their names. conll: a word and its tag a line (data.text and "
+                            {DataFormat::kFolder, "folder"},
+                            {DataFormat::kText, "text"}}},
+        "Layout of the files; auto goes by their names. text: one text a line, without labels. conll: a word "
+        "and its tag a line (data.text and "
         "data.label may be numbers of columns). folder: one folder a class, one text a file.");
   s.key("encoding", &T::encoding,
         Choice<TextEncoding>{{{TextEncoding::kUtf8, "utf-8"},

@@ -10,6 +10,8 @@ LabelShape label_shape(TaskType task) {
       return LabelShape::kValue;
     case TaskType::kTokenClassification:
       return LabelShape::kItems;
+    case TaskType::kMaskedLm:
+      return LabelShape::kNone;
     default:
       return LabelShape::kClass;
   }

@@ -457,13 +457,11 @@ Refusal LoraKind::read(const Json& value, const std::filesystem::path& base, Lor
     return refuse(value, R"(an object such as {"rank": 8, "alpha": 16, "targets": ["query", "value"]})");
   }
   LoraConfig lora;
-  auto targets = one_or_list_of(Pattern{});
-  targets.needs_one = true;
   if (auto refusal = ObjectReader(value, base)
                          .member("rank", kRank, lora.rank)
                          .member("alpha", above(0), lora.alpha)
                          .member("dropout", fraction(), lora.dropout)
-                         .member("targets", targets, lora.targets)
+                         .member("targets", one_or_list_of(Pattern{}), lora.targets)
                          .finish()) {
     return refusal;
   }

@@ -92,6 +92,8 @@ DataFormat data_file_format(const fs::path& path, const DataConfig& config) {
         "is a file, but data.format is \"folder\", one sub-directory a class; set data.format to \"auto\"");
   }
   if (format == DataFormat::kAuto && path != "-") refuse_foreign(path);
+  const bool plain = config.label_shape == LabelShape::kNone && path.extension() == ".txt";
+  if (format == DataFormat::kAuto && plain) format = DataFormat::kText;
   if (format == DataFormat::kAuto) format = is_folder ? DataFormat::kFolder : format_by_name(path, config);
   return format;
 }

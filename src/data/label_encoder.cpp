@@ -86,6 +86,8 @@ EncodedLabels encode_labels(const TextDataset& rows, const LabelMap& labels, int
       return {{}, indicators(rows, labels)};
     case LabelShape::kValue:
       return {{}, numbers(rows)};
+    case LabelShape::kNone:
+      break;
   }
   return {};
 }

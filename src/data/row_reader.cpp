@@ -92,6 +92,9 @@ std::unique_ptr<RowReader> open_rows(const fs::path& path, const DataConfig& con
     case DataFormat::kFolder:
       refuse_items(path, config);
       return open_folder(path, config);
+    case DataFormat::kText:
+      refuse_items(path, config);
+      return open_lines(path, config.encoding);
   }
   return nullptr;
 }

@@ -212,6 +212,7 @@ void TextDataset::push_back(Row row, const std::filesystem::path& file) {
 }
 
 void TextDataset::add_labels(const Row& row) {
+  if (label_shape == LabelShape::kNone) return;
   if (label_shape == LabelShape::kClass || label_shape == LabelShape::kValue) {
     if (!row.label && labels.empty()) return;
     labels.resize(lines.size());

@@ -25,8 +25,22 @@ std::unique_ptr<Head> make_bert_sequence_head(const EncoderConfig& config, int64
                          config.hidden_size, num_outputs, store);
 }
 
+std::unique_ptr<Head> make_bert_masked_lm_head(const EncoderConfig& config, int64_t, ParameterStore& store) {
+  return make_masked_lm_head({.dense = "cls.predictions.transform.dense",
+                              .norm = "cls.predictions.transform.LayerNorm",
+                              .bias = "cls.predictions.bias",
+                              .words = "bert.embeddings.word_embeddings.weight"},
+                             config, store);
+}
+
 }  // namespace
 
-const Family kBert{"bert", "Bert", read_bert_config, make_bert, make_bert_sequence_head, make_token_head};
+const Family kBert{"bert",
+                   "Bert",
+                   read_bert_config,
+                   make_bert,
+                   make_bert_sequence_head,
+                   make_token_head,
+                   make_bert_masked_lm_head};
 
 }  // namespace finetune

@@ -47,10 +47,23 @@ std::unique_ptr<Head> make_distilbert_sequence_head(const EncoderConfig& config,
                          config.hidden_size, num_outputs, store);
 }
 
+std::unique_ptr<Head> make_distilbert_masked_lm_head(const EncoderConfig& config, int64_t,
+                                                     ParameterStore& store) {
+  return make_masked_lm_head({.dense = "vocab_transform",
+                              .norm = "vocab_layer_norm",
+                              .bias = "vocab_projector.bias",
+                              .words = "distilbert.embeddings.word_embeddings.weight"},
+                             config, store);
+}
+
 }  // namespace
 
-const Family kDistilBert{
-    "distilbert",   "DistilBert", read_distilbert_config, make_distilbert, make_distilbert_sequence_head,
-    make_token_head};
+const Family kDistilBert{"distilbert",
+                         "DistilBert",
+                         read_distilbert_config,
+                         make_distilbert,
+                         make_distilbert_sequence_head,
+                         make_token_head,
+                         make_distilbert_masked_lm_head};
 
 }  // namespace finetune

@@ -12,6 +12,16 @@ namespace {
 constexpr const Family* kFamilies[] = {&kBert,    &kRoberta, &kXlmRoberta, &kCamembert, &kDistilBert,
                                        &kElectra, &kAlbert,  &kMpnet,      &kDebertaV2, &kModernBert};
 
+[[noreturn]] void refuse_masked_lm(const Family& family) {
+  std::vector<std::string> known;
+  for (const Family* other : kFamilies) {
+    if (other->make_masked_lm_head != nullptr) known.emplace_back(other->model_type);
+  }
+  throw ConfigError(std::string("task.type: found \"masked_lm\" for the model_type '") + family.model_type +
+                    "', expected one of " + join_some(known, known.size()) +
+                    "; take such an encoder, or another task");
+}
+
 }  // namespace
 
 const Family& family_of(const std::string& model_type) {
@@ -34,13 +44,22 @@ std::unique_ptr<Head> make_head(const EncoderConfig& config, const HeadConfig& h
   if (head.kind == HeadKind::kSequence && config.pooling != Pooling::kPooler) {
     return make_pooling_head(config, head.num_outputs, store);
   }
-  const MakeHead make = head.kind == HeadKind::kSequence ? family.make_sequence_head : family.make_token_head;
-  return make(config, head.num_outputs, store);
+  switch (head.kind) {
+    case HeadKind::kSequence:
+      return family.make_sequence_head(config, head.num_outputs, store);
+    case HeadKind::kToken:
+      return family.make_token_head(config, head.num_outputs, store);
+    case HeadKind::kMaskedLm:
+      break;
+  }
+  if (family.make_masked_lm_head == nullptr) refuse_masked_lm(family);
+  return family.make_masked_lm_head(config, head.num_outputs, store);
 }
 
 std::string architecture_name(const EncoderConfig& config, HeadKind kind) {
   const std::string name = family_of(config.model_type).class_name;
   if (kind == HeadKind::kToken) return name + "ForTokenClassification";
+  if (kind == HeadKind::kMaskedLm) return name + "ForMaskedLM";
   return name + (config.pooling == Pooling::kPooler ? "ForSequenceClassification" : "Model");
 }
 

@@ -20,6 +20,7 @@ struct Family {
   std::unique_ptr<Encoder> (*make_encoder)(const EncoderConfig&, ParameterStore&);
   MakeHead make_sequence_head;
   MakeHead make_token_head;
+  MakeHead make_masked_lm_head = nullptr;  ///< where it is known
 };
 
 extern const Family kBert, kRoberta, kXlmRoberta, kCamembert, kDistilBert, kElectra, kAlbert, kMpnet,

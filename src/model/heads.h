@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "finetune/model/head.h"
@@ -38,6 +39,15 @@ std::unique_ptr<Head> make_dense_head(const DenseHeadSpec& spec, int64_t hidden_
 /// `config.pooling` says: no family's own head in transformers.
 std::unique_ptr<Head> make_pooling_head(const EncoderConfig& config, int64_t num_outputs,
                                         ParameterStore& store);
+
+/// The names of a family's `...ForMaskedLM`: a dense layer, a norm, the bias of the output layer, and the
+/// word embeddings that this is tied to.
+struct MaskedLmSpec {
+  std::string dense, norm, bias, words;
+  std::optional<kernels::Activation> activation = {};  ///< unset: the encoder's
+};
+std::unique_ptr<Head> make_masked_lm_head(const MaskedLmSpec& spec, const EncoderConfig& config,
+                                          ParameterStore& store);
 
 /// Dropout and a linear layer `classifier` over the batch's `positions`: what most families'
 /// `...ForTokenClassification` is.

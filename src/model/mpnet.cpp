@@ -111,9 +111,23 @@ std::unique_ptr<Head> make_mpnet_sequence_head(const EncoderConfig& config, int6
                          config.hidden_size, num_outputs, store);
 }
 
+std::unique_ptr<Head> make_mpnet_masked_lm_head(const EncoderConfig& config, int64_t, ParameterStore& store) {
+  return make_masked_lm_head({.dense = "lm_head.dense",
+                              .norm = "lm_head.layer_norm",
+                              .bias = "lm_head.bias",
+                              .words = "mpnet.embeddings.word_embeddings.weight",
+                              .activation = kernels::Activation::kGelu},
+                             config, store);
+}
+
 }  // namespace
 
-const Family kMpnet{"mpnet",        "MPNet", read_mpnet_config, make_mpnet, make_mpnet_sequence_head,
-                    make_token_head};
+const Family kMpnet{"mpnet",
+                    "MPNet",
+                    read_mpnet_config,
+                    make_mpnet,
+                    make_mpnet_sequence_head,
+                    make_token_head,
+                    make_mpnet_masked_lm_head};
 
 }  // namespace finetune

@@ -59,10 +59,15 @@ void ParameterStore::add_adapters(const std::vector<std::string>& layers, at::In
                                   Projection& projection) {
   const int64_t rows = sizes_of_one[0], width = sizes_of_one[1];
   const bool with_copy = precision_ != at::kFloat;
+  const bool by_default = lora_->targets.empty();
   for (size_t i = 0; i < layers.size(); ++i) {
-    const bool is_target = std::any_of(
-        lora_->targets.begin(), lora_->targets.end(),
-        [&](const std::string& pattern) { return std::regex_search(layers[i], std::regex(pattern)); });
+    // Queries, keys and values are one product, whether a family names them or not.
+    const bool is_query_or_value = (layers.size() == 3 && i != 1) || layers[i].ends_with("Wqkv");
+    const bool is_target =
+        (by_default && is_query_or_value) ||
+        std::any_of(lora_->targets.begin(), lora_->targets.end(), [&](const std::string& pattern) {
+          return std::regex_search(layers[i], std::regex(pattern));
+        });
     if (!is_target) continue;
     projection.adapters.push_back({.a = add({layers[i] + kAdapterA}, {lora_->rank, width}, with_copy),
                                    .b = add({layers[i] + kAdapterB}, {rows, lora_->rank}, with_copy),
@@ -94,6 +99,13 @@ kernels::Weight ParameterStore::add(const std::vector<std::string>& names, at::I
                            .copy = with_copy ? weight.copy.narrow(0, begin, rows) : at::Tensor()});
   }
   return weight;
+}
+
+at::Tensor ParameterStore::leaf(const std::string& name) const {
+  for (const Leaf& leaf : leaves_) {
+    if (leaf.names.size() == 1 && leaf.names.front() == name) return leaf.tensor;
+  }
+  TORCH_CHECK(false, "no parameter ", name, " of its own");
 }
 
 void ParameterStore::freeze(const std::vector<std::string>& names) {

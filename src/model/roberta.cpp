@@ -40,9 +40,24 @@ std::unique_ptr<Head> make_roberta_sequence_head(const EncoderConfig& config, in
                          config.hidden_size, num_outputs, store);
 }
 
+std::unique_ptr<Head> make_roberta_masked_lm_head(const EncoderConfig& config, int64_t,
+                                                  ParameterStore& store) {
+  return make_masked_lm_head({.dense = "lm_head.dense",
+                              .norm = "lm_head.layer_norm",
+                              .bias = "lm_head.bias",
+                              .words = "roberta.embeddings.word_embeddings.weight",
+                              .activation = kernels::Activation::kGelu},
+                             config, store);
+}
+
 constexpr Family roberta_family(const char* model_type, const char* class_name) {
-  return {model_type,     class_name, read_roberta_config, make_roberta, make_roberta_sequence_head,
-          make_token_head};
+  return {model_type,
+          class_name,
+          read_roberta_config,
+          make_roberta,
+          make_roberta_sequence_head,
+          make_token_head,
+          make_roberta_masked_lm_head};
 }
 
 }  // namespace

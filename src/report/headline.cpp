@@ -11,6 +11,7 @@ std::vector<std::pair<std::string, std::string>> main_metrics(const Json& metric
     if (metrics.contains(key)) found.emplace_back(key, title);
   };
   add("loss", "loss");
+  add("perplexity", "perplexity");
   add("accuracy", "accuracy");
   if (!entities) add("macro_f1", "macro F1");
   add("precision", "precision");

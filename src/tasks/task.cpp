@@ -18,11 +18,12 @@ void check_weights(const LabelWeights& weights, const char* key, const LabelMap&
 }
 
 constexpr std::array kTaskTypes{TaskType::kSequenceClassification, TaskType::kMultiLabelClassification,
-                                TaskType::kRegression, TaskType::kTokenClassification};
+                                TaskType::kRegression, TaskType::kTokenClassification, TaskType::kMaskedLm};
 
 }  // namespace
 
-std::unique_ptr<Task> make_task(const TaskConfig& config, LabelMap labels, const DataConfig& data) {
+std::unique_ptr<Task> make_task(const TaskConfig& config, LabelMap labels, const DataConfig& data,
+                                const Tokenizer* tokenizer) {
   check_weights(config.class_weights, "class_weights", labels);
   check_weights(config.pos_weight, "pos_weight", labels);
   switch (config.type) {
@@ -35,7 +36,8 @@ std::unique_ptr<Task> make_task(const TaskConfig& config, LabelMap labels, const
     case TaskType::kTokenClassification:
       return make_token_classification(config, std::move(labels), item_kind(data));
     case TaskType::kMaskedLm:
-      break;
+      TORCH_CHECK(tokenizer != nullptr, "masked_lm needs the tokenizer");
+      return make_masked_lm(config, *tokenizer);
   }
   throw ConfigError("task.type is not known");
 }

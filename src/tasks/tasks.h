@@ -10,5 +10,6 @@ std::unique_ptr<Task> make_multi_label_classification(const TaskConfig& config, 
 std::unique_ptr<Task> make_regression(const TaskConfig& config, LabelMap labels);
 /// items: what in a row has a label.
 std::unique_ptr<Task> make_token_classification(const TaskConfig& config, LabelMap labels, ItemKind items);
+std::unique_ptr<Task> make_masked_lm(const TaskConfig& config, const Tokenizer& tokenizer);
 
 }  // namespace finetune

@@ -24,6 +24,11 @@ std::string head_module(const std::string& name, const std::string& base_prefix)
   return name.substr(0, name.find('.', begin));
 }
 
+Json task_type_of(HeadKind kind) {
+  if (kind == HeadKind::kMaskedLm) return nullptr;
+  return kind == HeadKind::kToken ? "TOKEN_CLS" : "SEQ_CLS";
+}
+
 Json adapter_config(const RunConfig& config, const Classifier& model, const Task& task) {
   const LoraConfig& lora = *config.model.lora;
   std::set<std::string> targets, head;
@@ -35,7 +40,7 @@ Json adapter_config(const RunConfig& config, const Classifier& model, const Task
     }
   }
   return Json{{"peft_type", "LORA"},
-              {"task_type", task.head().kind == HeadKind::kToken ? "TOKEN_CLS" : "SEQ_CLS"},
+              {"task_type", task_type_of(task.head().kind)},
               {"base_model_name_or_path", config.model.path.string()},
               {"r", lora.rank},
               {"lora_alpha", lora.alpha},

@@ -34,6 +34,7 @@ std::vector<std::string> labels_of_model(const Json& model_config) {
 }
 
 LabelMap choose_labels(const RunConfig& config, const TextDataset& train, const Json& model_config) {
+  if (config.data.label_shape == LabelShape::kNone) return LabelMap();
   if (!config.task.labels.empty()) return LabelMap(config.task.labels);
   if (auto fixed = fixed_labels(config.task.type); !fixed.empty()) return LabelMap(std::move(fixed));
   LabelMap learned = LabelMap::learn(train.labels, config.task.ignore_index);
@@ -72,7 +73,7 @@ class SplitLoader {
         cache_.get(config_.data.train, settings(Role::kTraining), [&] { return encode_train(); });
     const LabelMap labels(splits.facts.at("labels").get<std::vector<std::string>>());
     inputs_.task = make_task(with_resolved_weights(config_.task, labels, splits.splits.at("train")), labels,
-                             config_.data);
+                             config_.data, inputs_.tokenizer.get());
     inputs_.fingerprint = splits.splits.at("train").fingerprint;
     for (auto& [name, dataset] : splits.splits) {
       if (name == "train") {
@@ -151,8 +152,10 @@ class SplitLoader {
 
   EncodedRows encode(const std::vector<std::filesystem::path>& files, std::optional<int64_t> max_rows) const {
     throw_if_stop_requested();
-    EncodedRows encoded = encode_files(files, config_.data, LabelPresence::kRequired, max_rows,
-                                       *inputs_.tokenizer, options_, at::get_num_threads());
+    const auto labels =
+        config_.data.label_shape == LabelShape::kNone ? LabelPresence::kOptional : LabelPresence::kRequired;
+    EncodedRows encoded = encode_files(files, config_.data, labels, max_rows, *inputs_.tokenizer, options_,
+                                       at::get_num_threads());
     refuse_long_rows(encoded.rows, encoded.dataset, inputs_.encoder.max_positions);
     return encoded;
   }
@@ -174,6 +177,7 @@ class SplitLoader {
                                      {"tokens", encoded.input_ids.size()},
                                      {"truncated", encoded.num_truncated}};
     if (!encoded.text_offsets.empty()) inputs_.description[name]["texts"] = encoded.num_texts();
+    inputs_.task->choose_targets(encoded);
     return place(name, std::move(encoded), residency);
   }
 

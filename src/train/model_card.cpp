@@ -30,13 +30,19 @@ void write_metrics(std::ostringstream& text, const Json& metrics) {
 std::string model_card(const RunConfig& config, const Task& task, const Json& metrics) {
   std::ostringstream text;
   text << "# " << config.model.path.filename().string() << ", fine-tuned for " << task_name(config.task.type)
-       << "\n\n"
-       << "Labels: " << join_some(task.labels().names(), 100) << ".\n\n";
+       << "\n\n";
+  if (task.labels().size() > 0) text << "Labels: " << join_some(task.labels().names(), 100) << ".\n\n";
   write_metrics(text, metrics);
   text << "\nTrained with learning rate " << config.optimizer.learning_rate << ", batch size "
        << config.train.batch_size << ", at most " << config.data.max_length << " tokens a row, seed "
-       << config.seed << ".\n\n"
-       << "```sh\nfinetune predict --model . --input texts.txt\n```\n\n";
+       << config.seed << ".\n\n";
+  if (task.head().kind == HeadKind::kMaskedLm) {
+    text << "An encoder to train a classifier from (`model.path`), or in transformers:\n\n"
+         << "```python\nfrom transformers import AutoModelForMaskedLM\n"
+         << "model = AutoModelForMaskedLM.from_pretrained(\".\")\n```\n";
+    return text.str();
+  }
+  text << "```sh\nfinetune predict --model . --input texts.txt\n```\n\n";
   if (task.head().kind == HeadKind::kSequence && config.model.pooling != Pooling::kPooler) {
     text << "Its head reads "
          << (config.model.pooling == Pooling::kCls ? "the first token" : "the mean of a row's tokens")

@@ -220,6 +220,11 @@ TrainedModel load_trained_model(const std::filesystem::path& directory, c10::Dev
   const Json model_config = read_model_config(directory);
   std::optional<Settings> settings = read_settings(directory);
   if (!settings) settings = settings_of_config(model_config, directory);
+  if (settings->task.type == TaskType::kMaskedLm) {
+    throw ConfigError(directory.string() +
+                      ": found a masked language model, expected a classifier; train one from it, with this "
+                      "directory as model.path");
+  }
   const EncoderConfig encoder = read_encoder_config(model_config, settings->model);
   settings->data.label_shape = label_shape(settings->task.type);
   TrainedModel trained;
@@ -247,8 +252,11 @@ void save_trained_model(const std::filesystem::path& directory, const Json& sour
   }
   model_config["architectures"] = {
       architecture_name(read_encoder_config(source_config, config.model), task.head().kind)};
-  model_config["id2label"] = id2label;
-  model_config["label2id"] = label2id;
+  for (const char* key : {"id2label", "label2id"}) model_config.erase(key);
+  if (!id2label.empty()) {
+    model_config["id2label"] = id2label;
+    model_config["label2id"] = label2id;
+  }
   if (task.problem_type().empty()) {
     model_config.erase("problem_type");
   } else {

@@ -14,7 +14,7 @@ std::vector<int64_t> held_out_rows(const RunConfig& config, int64_t num_rows) {
   TextDataset all;  // labels, and the rows' numbers in place of their lines
   all.configure(config.data);
   for (const auto& file : config.data.train) {
-    const auto reader = open_rows(file, config.data, LabelPresence::kRequired);
+    const auto reader = open_rows(file, config.data, LabelPresence::kOptional);
     for (Row row; all.num_rows() < num_rows && reader->next(row);) {
       Row number;
       number.label = std::move(row.label);

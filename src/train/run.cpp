@@ -144,10 +144,11 @@ void say_header(const RunConfig& config, const Inputs& inputs, const Classifier&
   }
   spdlog::info("device: {} ({})", environment.at("device_name").get<std::string>(),
                environment.at("device_reason").get<std::string>());
-  spdlog::info("model: {}, {} parameters{}, {} labels", config.model.path.filename().string(),
+  const int64_t num_labels = inputs.task->labels().size();
+  spdlog::info("model: {}, {} parameters{}{}", config.model.path.filename().string(),
                with_thousands(num_parameters),
                num_frozen > 0 ? " (" + with_thousands(num_frozen) + " of them frozen)" : std::string(),
-               inputs.task->labels().size());
+               num_labels > 0 ? ", " + std::to_string(num_labels) + " labels" : std::string());
   for (const auto& [split, counts] : inputs.description.items()) {
     spdlog::info("{}: {} rows, {} tokens", split, with_thousands(counts.at("rows").get<int64_t>()),
                  with_thousands(counts.at("tokens").get<int64_t>()));
@@ -188,7 +189,8 @@ Json metrics_of(const Classifier& model, const Inputs& inputs, RunDetails* detai
   Json metrics = Json::object();
   const auto evaluate_one = [&](const std::string& split, const std::string& name,
                                 const DeviceDataset& dataset) {
-    if (details == nullptr || !dataset.labels.defined()) return evaluate(model, dataset, *inputs.task);
+    const bool has_answers = dataset.labels.defined() && inputs.task->labels().size() > 0;
+    if (details == nullptr || !has_answers) return evaluate(model, dataset, *inputs.task);
     AnswerMeter answers = details->make_meter(dataset.device());
     Json values = evaluate(model, dataset, *inputs.task,
                            [&](const Answered& answered) { answers.add(answered.logits, answered.labels); });

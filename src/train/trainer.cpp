@@ -378,8 +378,8 @@ double Trainer::metric_of(const Json& metrics) const {
 /// Whether a value beats the best one by more than `margin`.
 bool Trainer::is_better(double value, const BestResult& best, double margin) const {
   const auto& checkpoint = parts_.config.checkpoint;
-  const bool is_error =
-      checkpoint.metric == "loss" || checkpoint.metric == "mse" || checkpoint.metric == "mae";
+  const bool is_error = checkpoint.metric == "loss" || checkpoint.metric == "perplexity" ||
+                        checkpoint.metric == "mse" || checkpoint.metric == "mae";
   const bool smaller_is_better = checkpoint.mode == "min" || (checkpoint.mode == "auto" && is_error);
   return (smaller_is_better ? best.value - value : value - best.value) > margin;
 }

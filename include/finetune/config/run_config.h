@@ -89,7 +89,7 @@ struct LoraConfig {
   int64_t rank = 8;
   double alpha = 16;
   double dropout = 0.0;
-  std::vector<std::string> targets{"query", "value"};  ///< patterns of the names of linear layers
+  std::vector<std::string> targets;  ///< patterns of the names of linear layers; empty: queries and values
 
   bool operator==(const LoraConfig&) const = default;
 };
@@ -119,7 +119,7 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-enum class DataFormat { kAuto, kCsv, kTsv, kJsonl, kConll, kFolder };
+enum class DataFormat { kAuto, kCsv, kTsv, kJsonl, kConll, kFolder, kText };
 enum class TextEncoding { kUtf8, kUtf8Replace, kLatin1, kUtf16 };
 enum class HeaderMode { kAuto, kPresent, kAbsent };
 /// Where the encoded training rows lie: on the device, or on the host, from where they are streamed.
@@ -133,6 +133,7 @@ enum class LabelShape {
   kClasses,  ///< any number of classes
   kValue,    ///< a number
   kItems,    ///< a class for each of the row's words, fields or positions
+  kNone,     ///< nothing: its tokens are learned
 };
 
 LabelShape label_shape(TaskType task);
@@ -254,8 +255,8 @@ struct CheckpointConfig {
 
 struct LoggingConfig {
   bool jsonl = true;
-  bool html = true;           ///< RUN/report.html, at the end and now and then while the run goes on
-  bool tensorboard = false;   ///< RUN/events.out.tfevents.*
+  bool html = true;          ///< RUN/report.html, at the end and now and then while the run goes on
+  bool tensorboard = false;  ///< RUN/events.out.tfevents.*
 
   bool operator==(const LoggingConfig&) const = default;
 };

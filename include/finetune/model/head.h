@@ -17,6 +17,7 @@ namespace finetune {
 enum class HeadKind {
   kSequence,  ///< each row: `...ForSequenceClassification`
   kToken,     ///< positions of the rows: `...ForTokenClassification`
+  kMaskedLm,  ///< the tokens at positions of the rows: `...ForMaskedLM`
 };
 
 struct HeadConfig {
@@ -33,7 +34,7 @@ class Head {
   virtual at::Tensor tokens_read(const Batch& batch) const = 0;
 
   /// Logits float32 [B, num_outputs] (`kSequence`), or [P, num_outputs] of the batch's `positions`
-  /// (`kToken`), from the hidden states [R, H] of `tokens_read`.
+  /// (`kToken`, `kMaskedLm`), from the hidden states [R, H] of `tokens_read`.
   virtual at::Tensor forward(const at::Tensor& hidden_states, const Batch& batch,
                              const ForwardMode& mode) const = 0;
 };

@@ -53,6 +53,9 @@ class ParameterStore {
   /// A bias [size]: the parameter `name`, or, where the family has none, zeros that are not trained.
   at::Tensor add_bias(const std::string& name, int64_t size, bool exists);
 
+  /// The leaf of a parameter that was added before, for a layer that is tied to it.
+  at::Tensor leaf(const std::string& name) const;
+
   /// Names of the linear layers so far, as `model.lora.targets` matches them.
   const std::vector<std::string>& linear_layers() const { return linear_layers_; }
 

@@ -15,6 +15,7 @@
 #include "finetune/data/row_reader.h"
 #include "finetune/metrics/meter.h"
 #include "finetune/model/head.h"
+#include "finetune/tokenizer/tokenizer.h"
 
 namespace finetune {
 
@@ -41,6 +42,9 @@ class Task {
   virtual HeadConfig head() const = 0;
   /// What `problem_type` in a Hugging Face config.json says; empty: nothing.
   virtual std::string problem_type() const { return ""; }
+
+  /// Of a split that was encoded: what in its rows is predicted for, where the data does not say so.
+  virtual void choose_targets(EncodedDataset& dataset) const { static_cast<void>(dataset); }
 
   /// What a model is shown of a batch, and asked: the batch itself, unless the task hides parts of it. rng
   /// [2] int64 on the device: seed and step, which the hiding is counted by. Does not wait for the device.
@@ -69,8 +73,10 @@ class Task {
   LabelMap labels_;
 };
 
-/// Throws `ConfigError` where there are weights, but not one for each label.
-std::unique_ptr<Task> make_task(const TaskConfig& config, LabelMap labels, const DataConfig& data = {});
+/// tokenizer: what a task of tokens needs; may be null for the others. Throws `ConfigError` where there are
+/// weights, but not one for each label.
+std::unique_ptr<Task> make_task(const TaskConfig& config, LabelMap labels, const DataConfig& data = {},
+                                const Tokenizer* tokenizer = nullptr);
 
 /// The labels that rows of the task have in any case: regression's one output. Else none, and they are
 /// learned.
