@@ -28,7 +28,7 @@ PostNormLayer::PostNormLayer(const EncoderConfig& config, const LayerNames& name
   after_qkv();
   attention_output_ = store.add_projection(prefix + names.attention_output, {h, h});
   attention_bias_ = store.add(bias_of(names.attention_output), {h});
-  attention_norm_weight_ = store.add(weight_of(names.attention_norm), {h});
+  attention_norm_weight_ = store.add(prefix + names.attention_norm + ".weight", {h});
   attention_norm_bias_ = store.add(bias_of(names.attention_norm), {h});
   intermediate_ = store.add_projection(prefix + names.intermediate, {i, h});
   intermediate_bias_ = store.add(bias_of(names.intermediate), {i});

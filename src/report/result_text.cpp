@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kLongestLabel = 16;
 constexpr size_t kMostMistakes = 10;
+constexpr size_t kMetricWidth = 11;
 
 /// The bytes of the character that begins at `text[at]`, UTF-8, and the columns that a terminal gives it: two
 /// for East Asian wide characters and emoji (Unicode's annex 11, by blocks), none for combining marks.
@@ -50,14 +51,18 @@ std::string shortened(const std::string& text, size_t width) {
     at += length;
     columns += own;
   }
-  return text.substr(0, at) + ".";
+  std::string cut = text.substr(0, at);
+  cut += '.';
+  return cut;
 }
 
 /// `text` cut to `width` columns, padded on the left or on the right.
 std::string cell(const std::string& text, size_t width, bool right) {
-  const std::string shown = shortened(text, width);
-  const std::string padding(width - std::min(width, columns_of(shown)), ' ');
-  return right ? padding + shown : shown + padding;
+  std::string shown = shortened(text, width);
+  const size_t columns = columns_of(shown);
+  const size_t free = columns < width ? width - columns : 0;
+  shown.insert(right ? 0 : shown.size(), free, ' ');
+  return shown;
 }
 
 std::string number_text(double value) {
@@ -110,13 +115,14 @@ std::string metrics_table(const Json& metrics) {
   for (const auto& [name, values] : rows) name_width = std::max(name_width, columns_of(name));
   name_width = std::min<size_t>(name_width, 30);
   std::string text = std::string(name_width, ' ');
-  for (const auto& [key, title] : columns) text += "  " + cell(title, 9, true);
+  for (const auto& [key, title] : columns) text += cell(title, kMetricWidth, true);
   for (const auto& [name, values] : rows) {
-    text += "\n" + cell(name, name_width, false);
+    text += '\n';
+    text += cell(name, name_width, false);
     for (const auto& [key, title] : columns) {
       const auto value = values->find(key);
       const bool known = value != values->end() && value->is_number();
-      text += "  " + cell(known ? number_text(value->get<double>()) : "-", 9, true);
+      text += cell(known ? number_text(value->get<double>()) : "-", kMetricWidth, true);
     }
   }
   return text + "\n";
@@ -137,12 +143,12 @@ std::string confusion_text(const Json& confusion, const std::vector<std::string>
   const size_t column = std::min(name_width, (room - name_width) / labels.size() - 1);
   const size_t wide = std::max(column, count_width);
   std::string text = "labels down, answers across\n" + cell("", name_width, false);
-  for (const std::string& label : labels) text += " " + cell(label, wide, true);
+  for (const std::string& label : labels) text += cell(label, wide, true).insert(0, 1, ' ');
   text += "\n";
   for (size_t gold = 0; gold < labels.size(); ++gold) {
     text += cell(labels[gold], name_width, false);
     for (const Json& count : confusion[gold]) {
-      text += " " + cell(std::to_string(count.get<int64_t>()), wide, true);
+      text += cell(std::to_string(count.get<int64_t>()), wide, true).insert(0, 1, ' ');
     }
     text += "\n";
   }

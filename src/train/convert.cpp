@@ -116,8 +116,8 @@ class RunCheckpoint {
     }
     for (size_t i = 0; i < settings.size(); ++i) {
       AdamGroup& made = groups.emplace_back(group(names[i]));
-      made.learning_rate *= settings[i].first;
-      if (made.peak_learning_rate) *made.peak_learning_rate *= settings[i].first;
+      made.learning_rate = made.learning_rate.value_or(0) * settings[i].first;
+      if (made.peak_learning_rate) made.peak_learning_rate = *made.peak_learning_rate * settings[i].first;
       made.weight_decay = settings[i].second;
     }
     return groups;

@@ -195,7 +195,8 @@ RECIPES = {
 @pytest.mark.parametrize("stop", [4, 7])
 def test_a_resume_is_the_same_run(folder, name, stop):
     output = f"{name}-{stop}".replace(" ", "-")
-    changes = support.merged({"checkpoint": {"save_every": 5}, "schedule": {"type": "constant", "warmup": 0}}, RECIPES[name])
+    changes = support.merged({"checkpoint": {"save_every": 5}, "schedule": {"type": "constant", "warmup": 0},
+                              "train": {"eval_every": 1}}, RECIPES[name])
     support.finetune("--config", config_for(folder, output + "-whole", **changes))
     config = config_for(folder, output + "-parts", **changes)
     support.finetune("--config", config, "--set", f"train.max_steps={stop}")

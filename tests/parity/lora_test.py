@@ -43,9 +43,10 @@ def make_config(folder, variant, lora, **changes):
 def with_adapters(directory, first, lora):
     """The reference, which begins from the adapters that the program drew."""
     model = AutoModelForSequenceClassification.from_pretrained(directory, attn_implementation="eager", dtype=torch.float32)
-    layers = [name.removeprefix("param/").removesuffix(".lora_A.weight") for name in first if name.endswith(".lora_A.weight")]
+    layers = [name.removeprefix("param/").removesuffix(".lora_A.weight") for name in first
+              if name.startswith("param/") and name.endswith(".lora_A.weight")]
     assert layers
-    head = [name for name, _ in model.named_children() if name != model.base_model_prefix]
+    head = [name for name, module in model.named_children() if name != model.base_model_prefix and list(module.parameters())]
     pooler = [f"{model.base_model_prefix}.pooler"] if getattr(model.base_model, "pooler", None) is not None else []
     config = peft.LoraConfig(r=lora["rank"], lora_alpha=lora["alpha"], target_modules=layers, modules_to_save=head + pooler)
     wrapped = peft.get_peft_model(model, config).eval()
@@ -62,7 +63,7 @@ def test_training(tmp_path, variant):
     lora = settings(variant)
     directory, _, config, labels = make_config(tmp_path, variant, lora)
     first = reference.probe(config, tmp_path / "first.safetensors", 1, f"train.batch_size={NUM_ROWS}", "optimizer.learning_rate=0")
-    bounds = {name: 1 / value.shape[1]**0.5 for name, value in first.items() if name.endswith("lora_A.weight")}
+    bounds = {name: 1 / value.shape[1]**0.5 for name, value in first.items() if name.startswith("param/") and name.endswith("lora_A.weight")}
     assert all(0.5 * bound < first[name].abs().max() <= bound for name, bound in bounds.items())
     seen = reference.probe(config, tmp_path / "seen.safetensors", STEPS)
     model = with_adapters(directory, first, lora)

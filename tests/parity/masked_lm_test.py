@@ -35,11 +35,11 @@ def write_texts(path, count, seed):
     return path
 
 
-def write_config(folder, model, texts, **changes):
+def write_config(folder, encoder, texts, **changes):
     base = {"task": {"type": "masked_lm", "mask_fraction": FRACTION}, "data": {"shuffle": False, "label": None, "text": None},
             "model": {"dropout": 0, "attention_dropout": 0}, "train": {"batch_size": 64},
             "schedule": {"type": "constant", "warmup": 0}, "optimizer": {"learning_rate": 1e-3}}
-    return support.write_config(folder / "config.json", model, texts, **support.merged(base, changes))
+    return support.write_config(folder / "config.json", encoder, texts, **support.merged(base, changes))
 
 
 def mixed(x):
@@ -132,7 +132,7 @@ def adapted(tmp_path_factory):
     encoder = support.make_encoder(folder / "encoder")
     texts = write_texts(folder / "texts.txt", 200, seed=1)
     config = write_config(folder, encoder, texts, data={"validation": str(write_texts(folder / "dev.txt", 40, seed=2)), "shuffle": True},
-                          train={"epochs": 8, "batch_size": 8}, optimizer={"learning_rate": 3e-3})
+                          train={"epochs": 8, "batch_size": 8, "eval_every": 25}, optimizer={"learning_rate": 3e-3})
     support.finetune("--config", config)
     return folder, config
 
@@ -140,7 +140,9 @@ def adapted(tmp_path_factory):
 def test_it_learns(adapted):
     run = support.Run(adapted[0] / "run")
     evaluations = run.events("eval")
-    assert evaluations[-1]["loss"] < 0.9 * evaluations[0]["loss"]
+    # Most words are drawn at random: only topics and what a word is can be learned.
+    assert evaluations[-1]["loss"] < evaluations[0]["loss"] - 0.1
+    assert evaluations[-1]["loss"] < 0.7 * np.log(len(support.vocabulary()))
     for event in evaluations:
         assert event["perplexity"] == pytest.approx(np.exp(event["loss"]))
     assert run.summary()["metrics"]["validation"]["loss"] == pytest.approx(run.summary()["best"]["value"], rel=1e-6)
@@ -163,8 +165,8 @@ def test_the_directory_loads_in_transformers_and_trains_a_classifier(adapted):
 
 def test_a_resume_is_the_same_run(adapted):
     folder, config = adapted
-    changes = ["--set", "output_dir=parts", "--set", "train.epochs=2"]
-    support.finetune("--config", config, "--set", "output_dir=whole", "--set", "train.epochs=2")
+    changes = ["--output-dir", folder / "parts", "--set", "train.epochs=2"]
+    support.finetune("--config", config, "--output-dir", folder / "whole", "--set", "train.epochs=2")
     support.finetune("--config", config, *changes, "--set", "train.max_steps=31")
     support.finetune("--config", config, *changes, "--resume", "auto")
     whole, parts = (support.Run(folder / name).summary() for name in ("whole", "parts"))
@@ -178,8 +180,8 @@ def test_columns_and_windows(adapted):
         write = support.write_csv if name.endswith("csv") else support.write_jsonl
         data = write(folder / name, support.make_rows(30, seed=4, longest=30), columns)
         support.finetune("--config", config, "--set", f"data.train={data}", "--set", "data.text=text", "--set", "train.max_steps=2",
-                         "--set", f"output_dir={name}", "--set", "data.max_length=12", "--set", "data.stride=2")
-        split = support.Run(folder / name).events("start")[0]["data"]["train"]
+                         "--output-dir", folder / "of" / name, "--set", "data.max_length=12", "--set", "data.stride=2")
+        split = support.Run(folder / "of" / name).events("start")[0]["data"]["train"]
         assert split["rows"] > split["texts"] == 30
 
 
@@ -209,5 +211,6 @@ def test_a_tokenizer_without_a_mask_token(tmp_path):
     encoder = support.make_encoder(tmp_path / "encoder")
     vocabulary = encoder / "vocab.txt"
     vocabulary.write_text(vocabulary.read_text().replace("[MASK]", "[HIDE]"))
+    support.write_json(encoder / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "mask_token": None})
     config = write_config(tmp_path, encoder, write_texts(tmp_path / "texts.txt", 8, seed=1))
     assert "mask token" in support.finetune("--config", config, code=4).stderr

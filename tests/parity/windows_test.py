@@ -75,7 +75,8 @@ def run(tmp_path_factory):
     data = support.write_csv(folder / "train.csv", rows)
     config = support.write_config(folder / "config.json", support.make_encoder(folder / "encoder"), data,
                                   data={"max_length": MAX_LENGTH, "stride": 4, "validation_fraction": 0.3},
-                                  train={"epochs": 2, "batch_size": 8}, optimizer={"learning_rate": 1e-3})
+                                  train={"epochs": 2, "batch_size": 8, "eval_every": 1}, optimizer={"learning_rate": 1e-3},
+                                  schedule={"type": "constant", "warmup": 0})
     support.finetune("--config", config)
     return folder, rows, config
 
@@ -111,7 +112,7 @@ def test_windows_of_a_text_stay_together(run):
     assert texts == {"train": 42, "validation": 18} and all(split["rows"] > split["texts"] for split in started.values())
     lengths = {name: split["tokens"] for name, split in started.items()}
     # What is held out does not depend on windows: without them the same texts are, cut off.
-    support.finetune("--config", config, "--set", "data.stride=null", "--set", "output_dir=cut", "--set", "train.max_steps=1")
+    support.finetune("--config", config, "--set", "data.stride=null", "--output-dir", folder / "cut", "--set", "train.max_steps=1")
     cut = support.Run(folder / "cut").events("start")[0]["data"]
     assert {name: split["rows"] for name, split in cut.items()} == texts
     assert all(split["tokens"] < lengths[name] for name, split in cut.items())
@@ -119,8 +120,8 @@ def test_windows_of_a_text_stay_together(run):
 
 def test_a_resume_with_windows_is_the_same_run(run):
     folder, _, config = run
-    support.finetune("--config", config, "--set", "output_dir=parts", "--set", "train.max_steps=7")
-    support.finetune("--config", config, "--set", "output_dir=parts", "--resume", "auto")
+    support.finetune("--config", config, "--output-dir", folder / "parts", "--set", "train.max_steps=7")
+    support.finetune("--config", config, "--output-dir", folder / "parts", "--resume", "auto")
     assert support.Run(folder / "parts").summary()["weights_sha256"] == support.Run(folder / "run").summary()["weights_sha256"]
     assert support.Run(folder / "parts").summary()["metrics"] == support.Run(folder / "run").summary()["metrics"]
 
