@@ -11,6 +11,7 @@
   X(gather_batch)                     \
   X(embedding_sum)                    \
   X(embedding_sum_backward)           \
+  X(add_product)                      \
   X(add_bias)                         \
   X(add_bias_backward)                \
   X(bias_activation)                  \
@@ -44,6 +45,9 @@ void embedding_sum_backward(const at::Tensor& grad, const at::Tensor& input_ids,
                             const at::Tensor& position_ids, const at::Tensor& token_type_ids,
                             const OptionalTensor& word_grad, const OptionalTensor& position_grad,
                             const OptionalTensor& type_grad);
+
+/// weight_grad [O, I] float32 += grad [N, O] transposed times x [N, I], which are of one precision.
+void add_product(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight_grad);
 
 at::Tensor add_bias(const at::Tensor& x, const at::Tensor& bias);
 void add_bias_backward(const at::Tensor& grad, const at::Tensor& bias_grad);

@@ -20,6 +20,7 @@ TORCH_LIBRARY(finetune, m) {
   m.def(
       "embedding_sum_backward(Tensor grad, Tensor input_ids, Tensor position_ids, Tensor token_type_ids, "
       "Tensor(a!)? word_grad, Tensor(b!)? position_grad, Tensor(c!)? type_grad) -> ()");
+  m.def("add_product(Tensor grad, Tensor x, Tensor(a!) weight_grad) -> ()");
   m.def("add_bias(Tensor x, Tensor bias) -> Tensor");
   m.def("add_bias_backward(Tensor grad, Tensor(a!) bias_grad) -> ()");
   m.def("bias_activation(Tensor x, Tensor bias, int activation) -> Tensor");
@@ -95,6 +96,10 @@ void embedding_sum_backward(const at::Tensor& grad, const at::Tensor& input_ids,
                             const OptionalTensor& type_grad) {
   FINETUNE_CALL(embedding_sum_backward, grad, input_ids, position_ids, token_type_ids, word_grad,
                 position_grad, type_grad);
+}
+
+void add_product(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight_grad) {
+  FINETUNE_CALL(add_product, grad, x, weight_grad);
 }
 
 at::Tensor add_bias(const at::Tensor& x, const at::Tensor& bias) { FINETUNE_CALL(add_bias, x, bias); }

@@ -16,6 +16,7 @@
 
 #include "finetune/core/clock.h"
 #include "finetune/device/device.h"
+#include "kernels/operators.h"
 
 namespace {
 
@@ -31,12 +32,16 @@ struct Product {
         y(at::empty({tokens, out}, type)),
         grad_y(at::randn({tokens, out}).to(type)),
         grad_x(at::empty({tokens, in}, type)),
-        grad_weight(at::zeros({out, in}, type)) {}
+        grad_weight(at::zeros({out, in})) {}
 
   void run() {
     at::mm_out(y, x, weight.t());
     at::mm_out(grad_x, grad_y, weight);
-    at::mm_out(grad_weight, grad_y.t(), x);
+    if (x.scalar_type() == at::kFloat) {
+      at::mm_out(grad_weight, grad_y.t(), x);
+    } else {
+      finetune::kernels::operators::add_product(grad_y, x, grad_weight);  // the quickest there is
+    }
   }
 };
 

@@ -8,15 +8,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Adds grad [N, O] transposed times x [N, I] to the gradient of a weight.
-void add_product(at::Tensor& weight_grad, const at::Tensor& grad, const at::Tensor& x) {
-  if (x.scalar_type() == weight_grad.scalar_type()) {
-    weight_grad.addmm_(grad.t(), x);
-  } else {
-    weight_grad.add_(at::mm(grad.t(), x));
-  }
-}
-
 struct Linear : torch::autograd::Function<Linear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& master,
                             const at::Tensor& operand) {
@@ -31,7 +22,7 @@ struct Linear : torch::autograd::Function<Linear> {
     const at::Tensor grad = grads[0].contiguous();
     std::optional<at::Tensor> weight_grad = parameter_grad(saved[1]);
     const at::AutoDispatchBelowADInplaceOrView guard;
-    if (weight_grad) add_product(*weight_grad, grad, saved[0]);
+    if (weight_grad) operators::add_product(grad, saved[0], *weight_grad);
     return {context->needs_input_grad(0) ? at::mm(grad, saved[2]) : at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
