@@ -376,7 +376,8 @@ def test_frozen_parameters_and_groups_as_a_pth(script):
     for name, parameter in learning.items():
         assert torch.equal(optimizer.state[parameter]["exp_avg"], state[f"exp_avg/{name}"]), name
     # And back: the run goes on from it.
-    support.finetune("--config", config, "--resume", script.folder / "frozen.pth", "--output-dir", script.folder / "frozen-on", "--quiet")
+    support.finetune("--config", config, "--resume", script.folder / "frozen.pth", "--output-dir", script.folder / "frozen-on",
+                     "--set", 'optimizer.no_decay=["bias", "LayerNorm.weight"]', "--quiet")
     assert support.Run(script.folder / "frozen-on").summary()["status"] == "completed"
 
 

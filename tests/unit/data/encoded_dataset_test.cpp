@@ -102,7 +102,7 @@ TEST(EncodeDataset, PairsHaveASecondSegmentAndMissingLabelsAreIgnored) {
 
 TEST(EncodeDataset, ResultDoesNotDependOnThreads) {
   const TextDataset rows = numbered_rows(5'000);
-  EncodeOptions options;
+  RowOptions options;
   options.max_length = 50;
   const LabelMap labels({"0", "1", "2"});
   const EncodedDataset one = encode_dataset(rows, ByteTokenizer(), options, labels, 1);
@@ -155,7 +155,7 @@ TEST(EncodeDataset, TheFirstRowThatCannotBeCutIsNamedWhateverTheThreads) {
   rows.texts[1'700] = std::string(200, 'x');
   rows.texts[1'900] = std::string(200, 'x');
   rows.texts[3'900] = std::string(200, 'x');
-  EncodeOptions options;
+  RowOptions options;
   options.max_length = 100;
   options.truncation = TruncationStrategy::kOnlySecond;
   for (const int threads : {1, 2, 4, 16}) {
@@ -255,7 +255,7 @@ TEST(EncodeFiles, IsReadingAndEncoding) {
   const TemporaryFolder folder;
   const auto many = write_many_rows(folder, 70'000);
   const auto other = folder.write("other.csv", "text,label\nlast,c1\n");
-  EncodeOptions options;
+  RowOptions options;
   options.max_length = 60;
   for (const std::optional<int64_t> max_rows : {std::optional<int64_t>(), std::optional<int64_t>(66'000)}) {
     const TextDataset text = read_dataset({many, other}, {}, LabelPresence::kRequired, max_rows);
@@ -277,7 +277,7 @@ TEST(EncodeFiles, IsReadingAndEncoding) {
 TEST(EncodeFiles, HoldsOutTheRowsThatSplittingTextHoldsOut) {
   const TemporaryFolder folder;
   const auto file = write_many_rows(folder, 2'000);
-  EncodeOptions options;
+  RowOptions options;
   options.max_length = 60;
   TextDataset text = read_dataset({file}, {}, LabelPresence::kRequired);
   const LabelMap labels = LabelMap::learn(text.labels);
@@ -299,7 +299,7 @@ TEST(EncodeFiles, NamesTheRowThatCannotBeCutAndTheUnknownLabel) {
   const TemporaryFolder folder;
   const auto many = write_many_rows(folder, 70'000);
   const auto bad = folder.write("bad.csv", "text,label\nfine,c1\n" + std::string(200, 'x') + ",c9\n");
-  EncodeOptions options;
+  RowOptions options;
   options.max_length = 100;
   options.truncation = TruncationStrategy::kOnlySecond;
   const auto encode = [&] {
@@ -338,7 +338,11 @@ TextDataset rows_of_classes(const std::vector<int>& counts) {
   TextDataset rows;
   for (size_t label = 0; label < counts.size(); ++label) {
     for (int i = 0; i < counts[label]; ++i) {
-      rows.push_back({.text = "t", .label = "c" + std::to_string(label), .line = rows.num_rows()}, "a.csv");
+      Row row;
+      row.text = "t";
+      row.label = "c" + std::to_string(label);
+      row.line = rows.num_rows();
+      rows.push_back(std::move(row), "a.csv");
     }
   }
   return rows;
