@@ -64,7 +64,7 @@ int run_train(TrainOptions options, bool quiet) {
   if (options.dry_run) return run_rehearsal(config, options);
   const Json summary = run(config, options.run);
   spdlog::info("model: {}", (config.output_dir / "model").string());
-  if (!quiet) std::cout << result_text(summary.at("metrics"), config.output_dir / "model");
+  if (!quiet) std::cerr << result_text(summary.at("metrics"), config.output_dir / "model");
   return static_cast<int>(ExitCode::kOk);
 }
 

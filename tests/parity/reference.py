@@ -37,9 +37,10 @@ def save_classifier(directory, num_labels, seed=11, scale=0.1, **changes):
 
 
 def load_classifier(directory, **options):
-    """The model in float32, without dropout and with eager attention; every weight must come from the directory."""
+    """The model in float64, so that its own rounding is no part of a difference, without dropout and with eager attention; every
+    weight must come from the directory."""
     model, info = BertForSequenceClassification.from_pretrained(
-        directory, attn_implementation="eager", output_loading_info=True, dtype=torch.float32, **options)
+        directory, attn_implementation="eager", output_loading_info=True, dtype=torch.float64, **options)
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
     return model.eval()
 

@@ -39,8 +39,10 @@ class ConfigGenerator {
     for (int64_t n = integer(0, 2); n > 0; --n) c.model.freeze.push_back("^[.]$" + std::to_string(n));
     if (coin()) c.model.unfreeze = UnfreezeConfig{.every = Interval{.count = double(integer(1, 50))}};
     if (coin()) {
-      c.model.lora = LoraConfig{
-          .rank = integer(1, 64), .alpha = 1 + fraction(), .dropout = fraction(), .targets = {"^" + word()}};
+      c.model.lora = LoraConfig{.rank = integer(1, 64),
+                                .alpha = 1 + fraction(),
+                                .dropout = fraction(),
+                                .targets = {"^[.]$" + std::to_string(integer(0, 9))}};
     }
     if (coin()) c.model.ema = EmaConfig{.decay = fraction()};
     draw_data(c.data);
@@ -68,7 +70,7 @@ class ConfigGenerator {
  private:
   /// Another task than single classes of rows, or another loss: what it needs, and nothing that it excludes.
   void draw_task(RunConfig& c) {
-    const int64_t kind = integer(0, 7);
+    const int64_t kind = integer(0, 8);
     if (kind < 5) c.task.label_smoothing = 0;
     if (kind == 0) c.task.loss = LossType::kFocal;
     if (kind == 1) {
@@ -89,6 +91,18 @@ class ConfigGenerator {
       c.data.text_pair.reset();
       c.data.truncation = Truncation::kLongestFirst;
     }
+    if (kind == 5) {
+      c.task = TaskConfig();
+      c.task.type = TaskType::kMaskedLm;
+      c.task.ignore_index = -7;
+      c.task.mask_fraction = 0.25;
+      c.checkpoint.metric = "perplexity";
+      if (!c.data.delimiter && !c.data.text_pair) c.data.format = DataFormat::kText;
+    }
+    const bool cuts = c.data.truncation != Truncation::kNone;
+    const bool whole_pairs = c.data.text_pair && c.data.truncation == Truncation::kLongestFirst;
+    if ((kind < 2 || kind > 4) && cuts && !whole_pairs && coin()) c.data.stride = integer(0, 2);
+    if ((kind < 2 || kind > 5) && coin()) c.model.pooling = pick({Pooling::kCls, Pooling::kMean});
     c.data.label_shape = label_shape(c.task.type);
   }
 
@@ -130,6 +144,7 @@ class ConfigGenerator {
     d.truncation = pick({Truncation::kLongestFirst, Truncation::kOnlyFirst, Truncation::kNone});
     if (pair && coin()) d.truncation = Truncation::kOnlySecond;
     d.validation_fraction = d.validation.empty() ? fraction() : 0;
+    d.stratify = coin();
     if (coin()) d.max_rows = integer(1, 1000000);
     d.shuffle = coin();
     d.cache_dir = coin() ? path() : pick<std::filesystem::path>({"auto", "none"});

@@ -65,10 +65,10 @@ TEST(UpdateRules, TheFirstGroupThatMatchesCounts) {
       update_rules({"bert.embeddings.word_embeddings.weight", "bert.encoder.layer.0.output.dense.bias",
                     "classifier.weight", "classifier.bias"},
                    config);
-  EXPECT_EQ(rules[0], (UpdateRule{0.25, 0.3}));  // its own decay, the layer's rate
-  EXPECT_EQ(rules[1], (UpdateRule{0.5, 0.0}));
-  EXPECT_EQ(rules[2], (UpdateRule{1e-2 / 1e-3, 0.1}));
-  EXPECT_EQ(rules[3], (UpdateRule{1e-2 / 1e-3, 0.0}));
+  EXPECT_EQ(rules[0], (UpdateRule{0.25, 0.3, 2}));  // its own decay, the layer's rate
+  EXPECT_EQ(rules[1], (UpdateRule{0.5, 0.0, 1}));
+  EXPECT_EQ(rules[2], (UpdateRule{1e-2 / 1e-3, 0.1, 0}));
+  EXPECT_EQ(rules[3], (UpdateRule{1e-2 / 1e-3, 0.0, 0}));
 }
 
 TEST(UpdateRules, RefusesAPatternThatIsFoundNowhere) {
