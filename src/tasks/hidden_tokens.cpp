@@ -69,8 +69,10 @@ Batch hide_tokens(Batch batch, const HidingRule& rule, const at::Tensor& rng, in
   constexpr int64_t kLast = int64_t{1} << 31;
   const auto place =
       at::where(special, at::full_like(batch.token_keys, kLast), draws(batch.token_keys, rng, Draw::kOrder));
-  const auto row_begins = at::arange(batch.num_tokens, batch.token_keys.options()) - batch.position_ids;
-  const auto order = (row_begins.bitwise_left_shift(32) + place).argsort(/*stable=*/true, /*dim=*/0);
+  const auto row_ends = batch.cu_seqlens.narrow(0, 1, batch.num_rows);
+  const auto rows = at::searchsorted(row_ends, at::arange(batch.num_tokens, row_ends.options()),
+                                     /*out_int32=*/false, /*right=*/true);
+  const auto order = (rows.bitwise_left_shift(32) + place).argsort(/*stable=*/true, /*dim=*/0);
   const auto positions = order.index_select(0, batch.positions);  // [P]
 
   const auto chosen = ids.index_select(0, positions);
@@ -80,7 +82,10 @@ Batch hide_tokens(Batch batch, const HidingRule& rule, const at::Tensor& rng, in
   const auto shown =
       at::where(kind.lt(0.8), at::full_like(chosen, rule.mask_id), at::where(kind.lt(0.9), random, chosen));
   const auto ignored = batch.labels.eq(ignore_index).logical_or(special.index_select(0, positions));
-  batch.input_ids = ids.scatter(0, positions, at::where(ignored, chosen, shown));
+  // Ignored targets may point to any token, also to one that another target hides: they write behind the end.
+  const auto places = at::where(ignored, at::full_like(positions, batch.num_tokens), positions);
+  batch.input_ids =
+      at::cat({ids, at::zeros({1}, ids.options())}).scatter(0, places, shown).narrow(0, 0, batch.num_tokens);
   batch.labels = at::where(ignored, at::full_like(batch.labels, ignore_index), chosen.to(at::kLong));
   batch.positions = positions;
   return batch;
