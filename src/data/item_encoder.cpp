@@ -11,10 +11,6 @@ namespace {
 
 constexpr int32_t kNowhere = -1;
 
-EncodeOptions without_limit() {
-  return {.max_length = std::numeric_limits<int32_t>::max(), .truncation = TruncationStrategy::kNone};
-}
-
 RowShape append_encoding(const Encoding& encoding, std::vector<int32_t>& ids) {
   ids.insert(ids.end(), encoding.input_ids.begin(), encoding.input_ids.end());
   const auto& types = encoding.token_type_ids;
@@ -114,6 +110,10 @@ RowShape append_places(const std::string& text, const std::vector<int64_t>& plac
 }
 
 }  // namespace
+
+EncodeOptions without_limit() {
+  return {.max_length = std::numeric_limits<int32_t>::max(), .truncation = TruncationStrategy::kNone};
+}
 
 RowShape append_items(const TextDataset& rows, size_t row, const Tokenizer& tokenizer,
                       const EncodeOptions& options, std::vector<int32_t>& ids,

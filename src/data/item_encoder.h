@@ -6,6 +6,9 @@
 
 namespace finetune {
 
+/// Options that cut nothing off.
+EncodeOptions without_limit();
+
 /// Appends the ids of a row whose items have labels, and of each item the position of its token in the row: a
 /// word's first token, the mark before a field, the token at a place. -1: a word that gives no token, or what
 /// was cut off. Fields stay whole: the text before them is cut first, then fields are left out from the end.

@@ -1,9 +1,9 @@
 #include "windows.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "finetune/core/error.h"
+#include "item_encoder.h"
 
 namespace finetune {
 namespace {
@@ -43,9 +43,7 @@ RowShape append_window(const Encoding& whole, int32_t sequence, int64_t begin, i
 
 void append_windows(std::string_view text, std::optional<std::string_view> pair, const Tokenizer& tokenizer,
                     const RowOptions& options, std::vector<int32_t>& ids, std::vector<RowShape>& shapes) {
-  const EncodeOptions unlimited{.max_length = std::numeric_limits<int32_t>::max(),
-                                .truncation = TruncationStrategy::kNone};
-  const Encoding whole = tokenizer.encode(text, pair, unlimited);
+  const Encoding whole = tokenizer.encode(text, pair, without_limit());
   const int32_t sequence = options.truncation == TruncationStrategy::kOnlySecond ? 1 : 0;
   const int64_t size = std::count(whole.sequence_ids.begin(), whole.sequence_ids.end(), sequence);
   const int64_t room = options.max_length - (static_cast<int64_t>(whole.input_ids.size()) - size);

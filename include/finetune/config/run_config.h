@@ -76,7 +76,7 @@ struct Rename {
 /// What of the encoder the head reads. Only `kPooler`, the family's own, is Hugging Face's head.
 enum class Pooling { kPooler, kCls, kMean };
 
-/// Layers learn from the top down, one more each time `every` has passed; 0: all from the start
+/// Layers learn from the top down, one more each time `every` has passed
 /// (ULMFiT's gradual unfreezing, Howard and Ruder 2018).
 struct UnfreezeConfig {
   Interval every;
